@@ -1,0 +1,89 @@
+"""Proof: the same experiment through PyTorch's own kernels and in double precision, and how far apart they are."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from attention.core import Trace, run
+from attention.experiment import Experiment
+
+
+class Difference(NamedTuple):
+    """How far two outputs are apart: the largest |a - b|, and the largest |a - b| over the largest |b|."""
+
+    absolute: float
+    relative: float
+
+
+class Agreement(NamedTuple):
+    """Difference of our output to scaled_dot_product_attention, nn.MultiheadAttention and float64."""
+
+    scaled_dot_product_attention: Difference
+    multihead_attention: Difference
+    float64: Difference
+
+    @property
+    def kernels(self) -> float:
+        """The larger of the two absolute differences to PyTorch's own kernels."""
+        return max(self.scaled_dot_product_attention.absolute, self.multihead_attention.absolute)
+
+
+@torch.no_grad()
+def agreement(experiment: Experiment, trace: Trace | None = None) -> Agreement:
+    """Compare an experiment's output with PyTorch's own kernels, given the same weights, and with float64.
+
+    trace  the experiment's trace where it is at hand already; otherwise it is computed.
+    Raises ExperimentError when this machine lacks the experiment's device.
+    """
+    trace = run(experiment) if trace is None else trace
+    try:
+        double = run(experiment, torch.float64).output
+    except (TypeError, RuntimeError):  # mps has no float64
+        double = run(replace(experiment, device="cpu"), torch.float64).output
+    return Agreement(
+        _difference(trace.output, by_scaled_dot_product_attention(trace)),
+        _difference(trace.output, by_multihead_attention(trace)),
+        _difference(trace.output, double),
+    )
+
+
+def by_scaled_dot_product_attention(trace: Trace) -> Tensor:
+    """The output by F.scaled_dot_product_attention, whose bool mask says True = visible: hence `~mask`.
+
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html
+    """
+    head = trace.heads[0]
+    return F.scaled_dot_product_attention(head.q[None], head.k[None], head.v[None], attn_mask=~head.mask)[0]
+
+
+def by_multihead_attention(trace: Trace) -> Tensor:
+    """The output by nn.MultiheadAttention with one head, our weights and the identity as output projection.
+
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.MultiheadAttention.html
+    """
+    head, x = trace.heads[0], trace.encodings
+    d_model = x.shape[1]
+    # made without drawing: its own initialisation would move the global random state, which is not ours
+    module = nn.MultiheadAttention(d_model, num_heads=1, bias=False, batch_first=True, device="meta").eval()
+    module.load_state_dict(
+        {
+            "in_proj_weight": torch.cat([head.w_q, head.w_k, head.w_v]),  # 3 d_model x d_model
+            "out_proj.weight": torch.eye(d_model, device=x.device, dtype=x.dtype),
+        },
+        assign=True,
+    )
+    output: Tensor = module(x[None], x[None], x[None], attn_mask=head.mask, need_weights=False)[0]
+    return output[0]
+
+
+def _difference(ours: Tensor, theirs: Tensor) -> Difference:
+    ours, theirs = ours.cpu().double(), theirs.cpu().double()
+    absolute = (ours - theirs).abs().max().item()
+    size = theirs.abs().max().item()
+    return Difference(absolute, absolute / size if size else absolute)
+

@@ -1,0 +1,47 @@
+"""The course's classes, call-compatible, so that a student can swap the import. Each computes with `core.attend`.
+
+Differences to the course's code: none in the numbers. The weights come from the global random state, as there:
+call torch.manual_seed(42) and build the module to get the course's numbers.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from attention.core import attend
+
+COURSE_FILL = -1e9
+"""The course hides with masked_fill(mask, value=-1e9); kept here, so that a row with every key hidden is uniform too."""
+
+
+class SelfAttention(nn.Module):
+    """Self-attention without a mask: softmax(q @ k.T / sqrt(d_model)) @ v with q, k, v = W_q(x), W_k(x), W_v(x).
+
+    token_encodings  n x d_model, or ... x n x d_model with row_dim=-2, col_dim=-1
+    returns          the same shape
+    """
+
+    def __init__(self, d_model: int = 2, row_dim: int = 0, col_dim: int = 1) -> None:
+        super().__init__()
+        # drawn in this order: with the same seed, another order gives other numbers
+        self.W_q = nn.Linear(in_features=d_model, out_features=d_model, bias=False)
+        self.W_k = nn.Linear(in_features=d_model, out_features=d_model, bias=False)
+        self.W_v = nn.Linear(in_features=d_model, out_features=d_model, bias=False)
+        self.row_dim = row_dim
+        self.col_dim = col_dim
+
+    def forward(self, token_encodings: Tensor) -> Tensor:
+        q = self.W_q(token_encodings)
+        k = self.W_k(token_encodings)
+        v = self.W_v(token_encodings)
+        return attend(q, k, v, row_dim=self.row_dim, col_dim=self.col_dim).output
+
+
+class MaskedSelfAttention(SelfAttention):
+    """Self-attention in which `mask` (n x n bool, True = hidden) keeps queries from seeing keys; None hides nothing."""
+
+    def forward(self, token_encodings: Tensor, mask: Tensor | None = None) -> Tensor:
+        q = self.W_q(token_encodings)
+        k = self.W_k(token_encodings)
+        v = self.W_v(token_encodings)
+        return attend(q, k, v, mask, fill=COURSE_FILL, row_dim=self.row_dim, col_dim=self.col_dim).output

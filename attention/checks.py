@@ -86,4 +86,3 @@ def _difference(ours: Tensor, theirs: Tensor) -> Difference:
     absolute = (ours - theirs).abs().max().item()
     size = theirs.abs().max().item()
     return Difference(absolute, absolute / size if size else absolute)
-

@@ -15,7 +15,7 @@ DEVICES = ("cpu", "cuda", "mps", "xpu")
 
 @dataclass(frozen=True)
 class Limits:
-    """The largest experiment that is accepted, wherever it comes from; sizes are counted before anything is allocated."""
+    """The largest experiment accepted, wherever it comes from; sizes are counted before anything is allocated."""
 
     tokens: int = 64
     dimensions: int = 64
@@ -31,7 +31,7 @@ _short.maxstring = _short.maxother = _short.maxlong = 60
 
 
 class ExperimentError(ValueError):
-    """What is wrong with an experiment: `field`, `row` and `column` (from 0, or None), the `rule`, the `value` received.
+    """What is wrong with an experiment: `field`, `row`, `column` (from 0 or None), `rule`, the `value` received.
 
     The message counts tokens and dimensions from 1, as the screen does:
 
@@ -40,9 +40,7 @@ class ExperimentError(ValueError):
         attention.experiment.ExperimentError: encodings, token 1, d1: must be finite; received nan
     """
 
-    def __init__(
-        self, field: str, rule: str, value: object, row: int | None = None, column: int | None = None
-    ) -> None:
+    def __init__(self, field: str, rule: str, value: object, row: int | None = None, column: int | None = None) -> None:
         self.field, self.rule, self.value, self.row, self.column = field, rule, value, row, column
         place = [field]
         if row is not None:

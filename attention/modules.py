@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from attention.core import attend
 
 COURSE_FILL = -1e9
-"""The course hides with masked_fill(mask, value=-1e9); kept here, so that a row with every key hidden is uniform too."""
+"""The course hides with masked_fill(mask, value=-1e9); kept, so that a row with every key hidden is uniform too."""
 
 
 class SelfAttention(nn.Module):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from attention.core import Trace
 from attention.experiment import Experiment
 
 MASKED_SELF_ATTENTION_OUTPUT = ((0.6038, 0.7434), (-0.0062, 0.6072), (3.4989, 2.2427))
@@ -16,3 +19,13 @@ def masked_self_attention() -> Experiment:
     return Experiment(
         tokens=("write", "a", "poem"), encodings=((1.16, 0.23), (0.57, 1.36), (4.41, -2.16)), seed=42, mask="causal"
     )
+
+
+def is_the_lesson(trace: Trace) -> bool:
+    """Is this the lesson's experiment (on any device), with the lesson's output to 4 decimals?"""
+    lesson = masked_self_attention()
+    if replace(trace.experiment, device=lesson.device) != lesson:
+        return False
+    return [[f"{x:.4f}" for x in row] for row in trace.output.tolist()] == [
+        [f"{x:.4f}" for x in row] for row in MASKED_SELF_ATTENTION_OUTPUT
+    ]

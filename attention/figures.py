@@ -1,0 +1,204 @@
+"""Heatmaps of a trace as Plotly figures; the only module that imports plotly."""
+
+from __future__ import annotations
+
+import html
+from typing import Literal
+
+import numpy as np
+import plotly.graph_objects as go
+from numpy.typing import NDArray
+
+from attention import labels, steps
+from attention.core import Trace
+
+Name = Literal["scores", "masked_scores", "weights"]
+NAMES: tuple[Name, ...] = ("scores", "masked_scores", "weights")
+
+NUMBERS_UP_TO = 16
+"""Tokens up to which a cell holds its number; beyond, it would be too small to read."""
+FOUR_DECIMALS_UP_TO = 8
+WORDS_UP_TO = 6
+
+# blue and orange stay apart for every kind of colour blindness; the middle is transparent, so it suits any background
+_SIGNED = [
+    [0, "rgba(178,88,6,0.75)"],
+    [0.5, "rgba(178,88,6,0)"],
+    [0.5, "rgba(33,102,172,0)"],
+    [1, "rgba(33,102,172,0.75)"],
+]
+_FRACTION = [[0, "rgba(8,124,140,0)"], [1, "rgba(8,124,140,0.75)"]]
+_NOTHING = [[0, "rgba(0,0,0,0)"], [1, "rgba(0,0,0,0)"]]
+_HATCH = "rgba(128,138,148,0.7)"
+
+_TITLES = {
+    "scores": "Scores, before the mask",
+    "masked_scores": "Masked scores",
+    "weights": "Percentages",
+}
+
+
+def heatmap(trace: Trace, name: Name, ink: str = "#1c2530") -> go.Figure:
+    """One n_q x n_k heatmap: row 1 on top, hidden cells hatched holes, numbers in the cells up to 16 tokens.
+
+    `scores` and `masked_scores` share one zero-centred colour scale; `weights` are in percent, always from 0 to 100.
+    ink is the colour of the text, for a light or a dark background.
+    """
+    z, hidden = values(trace, name), _array(trace, "mask").astype(bool)
+    if name == "scores":
+        hidden = np.zeros_like(hidden)
+    n_q, n_k = z.shape
+    limit = 100.0 if name == "weights" else largest(trace)
+    unit = " %" if name == "weights" else ""
+    figure = go.Figure(
+        go.Heatmap(
+            z=np.where(hidden, np.nan, z),
+            x=np.arange(1, n_k + 1),
+            y=np.arange(1, n_q + 1),
+            zmin=0 if name == "weights" else -limit,
+            zmax=limit,
+            colorscale=_FRACTION if name == "weights" else _SIGNED,
+            xgap=0 if n_k > NUMBERS_UP_TO else 1,
+            ygap=0 if n_k > NUMBERS_UP_TO else 1,
+            hoverongaps=False,
+            hovertemplate=f"query %{{y}}, key %{{x}}: %{{z:.8f}}{unit}<extra></extra>",
+            showscale=n_k > NUMBERS_UP_TO,
+            colorbar={"thickness": 10, "ticksuffix": unit, "tickformat": "~f", "outlinewidth": 0},
+            **_numbers(z, hidden, unit, ink),
+        ),
+        {
+            "title": {
+                "text": _TITLES[name],
+                "font": {"size": 15, "color": ink},
+                "x": 0,
+                "y": 1,
+                "yanchor": "top",
+                "pad": {"l": 4, "t": 6},
+            },
+            "margin": {"l": 8, "r": 8, "t": 84, "b": 8},
+            "xaxis": _axis(trace, n_k, "key", ink, side="top", range=[0.5, n_k + 0.5]),
+            "yaxis": _axis(trace, n_q, "query", ink, range=[n_q + 0.5, 0.5]),
+            "font": {"color": ink},
+            "hoverlabel": {"align": "left"},
+            "showlegend": False,
+            "plot_bgcolor": "rgba(0,0,0,0)",
+        },
+    )
+    if hidden.any():
+        figure.add_traces(_hidden(hidden, percent=name == "weights", ink=ink))
+    return figure
+
+
+def values(trace: Trace, name: Name) -> NDArray[np.float64]:
+    """The numbers of a heatmap, n_q x n_k: scores as they are, weights in percent, hidden scores -inf."""
+    return _array(trace, name) * (100.0 if name == "weights" else 1.0)
+
+
+def largest(trace: Trace) -> float:
+    """Half the width of the scores' colour scale: the largest |score|, or 1 where all are 0."""
+    return float(np.abs(_array(trace, "scores")).max()) or 1.0
+
+
+def width(n_k: int) -> int | None:
+    """Pixels that n_k columns need for their numbers to be readable; None where any width will do."""
+    return None if n_k <= 5 or n_k > NUMBERS_UP_TO else 90 + n_k * (62 if n_k <= FOUR_DECIMALS_UP_TO else 27)
+
+
+def height(n_q: int) -> int:
+    """Pixels for n_q rows: enough for a number in each, where there are numbers."""
+    return 400 if n_q > NUMBERS_UP_TO else 110 + n_q * (65 if n_q <= 4 else 40 if n_q <= FOUR_DECIMALS_UP_TO else 27)
+
+
+def described(trace: Trace, name: Name) -> str:
+    """A heatmap in words, for those who cannot see it."""
+    z, hidden = values(trace, name), _array(trace, "mask").astype(bool)
+    n_q, n_k = z.shape
+    visible = z if name == "scores" else z[~hidden]
+    unit = " %" if name == "weights" else ""
+    words = f"Heatmap of {_TITLES[name].lower()}: {n_q} queries as rows, {n_k} keys as columns, "
+    words += f"from {visible.min():.4f}{unit} to {visible.max():.4f}{unit}"
+    count = int(hidden.sum()) if name != "scores" else 0
+    return words + (f"; {count} cells are hidden by the mask." if count else ".")
+
+
+def _array(trace: Trace, name: str) -> NDArray[np.float64]:
+    array: NDArray[np.float64] = steps.matrix(trace, name).double().cpu().numpy()
+    return array
+
+
+def _numbers(z: NDArray[np.float64], hidden: NDArray[np.bool_], unit: str, ink: str) -> dict[str, object]:
+    """Text in the cells, or none where they are too many."""
+    n_k = z.shape[1]
+    if n_k > NUMBERS_UP_TO:
+        return {}
+    small = n_k > FOUR_DECIMALS_UP_TO
+    decimals = (1 if small else 2) if unit else (2 if small else 4)
+    text = [
+        ["" if gone else f"{value:.{decimals}f}{'' if small else unit}" for value, gone in zip(row, holes, strict=True)]
+        for row, holes in zip(z.tolist(), hidden.tolist(), strict=True)
+    ]
+    return {"text": text, "texttemplate": "%{text}", "textfont": {"color": ink, "size": 10 if small else 13}}
+
+
+def _hidden(hidden: NDArray[np.bool_], percent: bool, ink: str) -> list[go.Scatter | go.Heatmap]:
+    """Hidden cells: one hatched outline for each run of them in a row, and a word in each where there is room."""
+    x: list[float | None] = []
+    y: list[float | None] = []
+    for i, row in enumerate(hidden.tolist(), start=1):
+        for start, stop in _runs(row):
+            left, right, top, bottom = start + 0.5, stop + 0.5, i - 0.5, i + 0.5
+            x += [left, right, right, left, left, None]
+            y += [top, top, bottom, bottom, top, None]
+    hatch = go.Scatter(
+        x=x,
+        y=y,
+        mode="lines",
+        fill="toself",
+        line={"color": _HATCH, "width": 0 if hidden.shape[1] > NUMBERS_UP_TO else 1},
+        fillcolor="rgba(0,0,0,0)",
+        fillpattern={"shape": "/", "fgcolor": _HATCH, "bgcolor": "rgba(0,0,0,0)", "size": 6, "solidity": 0.15},
+        hoverinfo="skip",
+    )
+    n_q, n_k = hidden.shape
+    words = "hidden: exactly 0 %" if percent else "hidden by the mask"
+    short = "0 hidden" if percent else "hidden"
+    hover = go.Heatmap(
+        z=np.where(hidden, 0.0, np.nan),
+        x=np.arange(1, n_k + 1),
+        y=np.arange(1, n_q + 1),
+        colorscale=_NOTHING,
+        showscale=False,
+        hoverongaps=False,
+        hovertemplate=f"query %{{y}}, key %{{x}}: {words}<extra></extra>",
+        text=[[short if gone else "" for gone in row] for row in hidden.tolist()] if n_k <= WORDS_UP_TO else None,
+        texttemplate="%{text}" if n_k <= WORDS_UP_TO else None,
+        textfont={"color": ink, "size": 11},
+    )
+    return [hatch, hover]
+
+
+def _runs(row: list[bool]) -> list[tuple[int, int]]:
+    """Where the True cells of a row lie: (first, one past the last) of each run, from 0."""
+    edges = [j for j in range(len(row) + 1) if (j < len(row) and row[j]) != (j > 0 and row[j - 1])]
+    return list(zip(edges[::2], edges[1::2], strict=True))
+
+
+def _axis(trace: Trace, n: int, noun: str, ink: str, **more: object) -> dict[str, object]:
+    """Integer places with text on them: labels alone merge where equal, and `1` or `2026-01` make numbers or dates."""
+    few = n <= NUMBERS_UP_TO
+    places = [i for i in range(n) if few or i == 0 or (i + 1) % 8 == 0]
+    tokens = trace.experiment.tokens
+    texts = [labels.shown(tokens[i], i, 8) if few else str(i + 1) for i in places]
+    return {
+        "tickvals": [i + 1 for i in places],
+        "ticktext": [html.escape(text, quote=False) for text in texts],
+        "tickangle": -90 if noun == "key" and 5 < n <= NUMBERS_UP_TO else 0,
+        "title": {"text": noun, "font": {"size": 12, "color": ink}, "standoff": 4},
+        "tickfont": {"color": ink, "size": 12},
+        "showgrid": False,
+        "zeroline": False,
+        "ticks": "",
+        "constrain": "domain",
+        "automargin": True,
+        **more,
+    }

@@ -1,0 +1,22 @@
+"""The steps as the course's code prints them, to be laid beside a notebook."""
+
+from __future__ import annotations
+
+from attention import steps
+from attention.core import Trace
+from attention.modules import COURSE_FILL
+
+
+def printed(trace: Trace) -> str:
+    """Every step as `tensor([[...]])`, exactly as PyTorch prints it, under the expression of the course's code."""
+    blocks = []
+    for step in steps.STEPS:
+        value, expression = steps.matrix(trace, step.name).cpu(), step.course
+        if step.name in ("w_q", "w_k", "w_v"):
+            expression = f"{step.course}.transpose(0, 1)"
+        if step.name == "masked_scores":
+            # a notebook that follows the course prints its fill, for which PyTorch switches to scientific notation
+            value = trace.heads[0].scores.cpu().masked_fill(trace.heads[0].mask.cpu(), COURSE_FILL)
+            expression = f"{step.course}.masked_fill(mask=mask, value={COURSE_FILL:g})"
+        blocks.append(f"# {step.title}\n>>> {expression}\n{value}")
+    return "\n\n".join(blocks)

@@ -1,0 +1,150 @@
+"""Panels that pages share: controls, grid, notices, proof."""
+
+from __future__ import annotations
+
+import time
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from attention import checks, devices, grid, lessons
+from attention.checks import Agreement
+from attention.core import Trace
+from attention.experiment import LIMITS
+from attention.masks import NAMES
+from attention.ui import state
+
+NARROW = 4
+"""Dimensions up to which the grid leaves room for words beside it."""
+
+
+def controls() -> None:
+    """Seed, mask and device; their keys are also the parameters of the address."""
+    with st.sidebar:
+        st.number_input(
+            "Seed",
+            min_value=0,
+            max_value=LIMITS.seed,
+            value=state.LESSON.seed,
+            step=1,
+            key="seed",
+            bind="query-params",
+            help="The weights are drawn as torch.manual_seed(seed) and nn.Linear would draw them. 0 to 4294967295.",
+        )
+        st.button("New seed", key="new_seed", on_click=state.new_seed, icon=":material/casino:")
+        st.segmented_control(
+            "Mask",
+            NAMES,
+            default=state.LESSON.mask,
+            key="mask",
+            bind="query-params",
+            help="causal: a token sees itself and the tokens before it. none: every token sees every token.",
+        )
+        st.selectbox(
+            "Device",
+            devices.available(),
+            key="device",
+            bind="query-params",
+            help="Where PyTorch computes. Weights are drawn on the CPU, so all devices start from the same numbers.",
+        )
+        st.button("Reset to the lesson", key="reset", on_click=state.reset, icon=":material/restart_alt:")
+
+
+def notices() -> None:
+    """What was wrong with the link, until the person has read it."""
+    found = state.notices()
+    if not found:
+        return
+    with st.container(border=True, key="notices", horizontal=True, vertical_alignment="center"):
+        st.markdown(":orange[:material/warning:]", width="content")
+        # st.text, because a link's text is shown as it is and never read as Markdown
+        st.text("\n".join(found), width="stretch")
+        st.button("Dismiss", key="dismiss_notices", on_click=state.dismiss_notices)
+
+
+def beside_the_grid() -> tuple[DeltaGenerator, DeltaGenerator]:
+    """A place for the grid and one for the words about it: side by side while the grid is narrow."""
+    if state.current_grid().d_model <= NARROW:
+        left, right = st.columns([3, 2])
+        return left, right
+    return st.container(), st.container()
+
+
+def moment_to_paint() -> None:
+    """Let the browser paint the numbers before anything else reaches it.
+
+    The browser applies all that arrived together in one go. A component starts by a promise, which waits until the
+    charts of the same go are drawn, 30 ms each; a chart that arrives a moment later does not delay the numbers.
+    """
+    time.sleep(0.04)
+
+
+def encodings_grid() -> None:
+    """The grid in which a person types, with buttons for its shape."""
+    now = state.current_grid()
+    st.markdown("#### Encodings", help="Type or paste numbers. Enter or a click elsewhere takes what you typed.")
+    st.data_editor(
+        state.editor_frame(),
+        key=state.editor_key(),
+        hide_index=True,
+        num_rows="fixed",
+        height=min(35 * (now.n + 1) + 2, 460),
+        width=190 + 95 * now.d_model if now.d_model <= NARROW else "stretch",
+        column_config={
+            "position": st.column_config.NumberColumn("#", disabled=True, width=40, pinned=True),
+            "token": st.column_config.TextColumn("token", width=100, pinned=True),
+        }
+        | {grid.column(j): st.column_config.TextColumn(alignment="right", width=90) for j in range(now.d_model)},
+        alt="Grid of encodings: one row a token, one column a dimension",
+    )
+    with st.container(horizontal=True, gap="small"):
+        for label, change, off in (
+            ("Add token", grid.add_token, now.n >= LIMITS.tokens),
+            ("Remove token", grid.remove_token, now.n <= 1),
+            ("Add dimension", grid.add_dimension, now.d_model >= LIMITS.dimensions),
+            ("Remove dimension", grid.remove_dimension, now.d_model <= 1),
+        ):
+            st.button(label, key=change.__name__, on_click=state.change_grid, args=(change,), disabled=off)
+
+
+def problems(found: state.Current) -> None:
+    """What in the grid cannot be read, in words beside it."""
+    if not found.problems:
+        return
+    many = len(found.problems)
+    st.error(
+        f"{'One cell' if many == 1 else f'{many} cells'} of the grid cannot be read. "
+        "The numbers on this page are those from before, until it is mended.",
+        icon=":material/error:",
+    )
+    # st.text: what a person typed is shown as it is, never read as Markdown
+    st.text("\n".join(grid.words(problem) for problem in found.problems[:8]))
+    if many > 8:
+        st.caption(f"and {many - 8} more")
+
+
+def proof(trace: Trace) -> None:
+    """The badge, exactly while these are the lesson's numbers, and the agreement with PyTorch's own kernels."""
+    st.caption(
+        "Type in the grid: every number below follows, exactly as PyTorch computes it. "
+        "The seed draws the weights; the mask decides which keys a query may see."
+    )
+    agreement = checks.agreement(trace.experiment, trace)
+    with st.container(horizontal=True, vertical_alignment="center"):
+        if lessons.is_the_lesson(trace):
+            st.badge("These are the lesson's numbers", icon=":material/check:", color="green")
+        st.caption(f"agrees with PyTorch's own kernel to {_size(agreement.kernels)}", help=_details(agreement))
+
+
+def _size(difference: float) -> str:
+    return "the last bit" if difference == 0 else f"{difference:.0e}".replace("e-0", "e-")
+
+
+def _details(agreement: Agreement) -> str:
+    rows = (
+        ("scaled_dot_product_attention", agreement.scaled_dot_product_attention),
+        ("nn.MultiheadAttention, same weights", agreement.multihead_attention),
+        ("the same in float64", agreement.float64),
+    )
+    lines = "\n".join(f"| {name} | {d.absolute:.1e} | {d.relative:.1e} |" for name, d in rows)
+    return f"Largest difference of the output to\n\n| | absolute | relative |\n|---|---|---|\n{lines}"

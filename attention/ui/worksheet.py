@@ -1,0 +1,82 @@
+"""The worksheet: all matrices of a trace as linked tables, a Streamlit v2 component without iframe or build step."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+from typing import Any
+
+import streamlit as st
+import torch
+
+from attention import grid, labels, steps
+from attention.core import Trace
+
+_HERE = Path(__file__).parent
+_component = st.components.v2.component(
+    "attention_worksheet",
+    js=(_HERE / "worksheet.js").read_text(encoding="utf-8"),
+    css=(_HERE / "worksheet.css").read_text(encoding="utf-8"),
+)
+
+# What stands where: sections of lines; a line is an equation of tables (by step) and the signs between them
+SECTIONS: tuple[dict[str, Any], ...] = (
+    {
+        "title": "1 · Queries, keys, values",
+        "note": "each token's encoding times three weight matrices drawn from the seed",
+        "lines": (
+            ("encodings", "×", "w_q", "=", "q"),
+            ("encodings ×", "w_k", "=", "k"),
+            ("encodings ×", "w_v", "=", "v"),
+        ),
+    },
+    {
+        "title": "2 · Scores and mask",
+        "note": "rows are queries, columns are keys",
+        "lines": (("q × kᵀ =", "similarities", "÷ √d", "scores"), ("mask", "→", "masked_scores")),
+    },
+    {
+        "title": "3 · Percentages and output",
+        "note": "each row mixes the values that its token may see",
+        "lines": (("softmax =", "weights", "× v =", "output"),),
+    },
+)
+
+
+def payload(trace: Trace, stale: bool = False) -> dict[str, Any]:
+    """All that the browser needs to draw a trace: headings as text, all values as one block of float64.
+
+    stale says that the grid holds something newer that cannot be read, so these numbers are from before.
+    """
+    experiment = trace.experiment
+    axes = {
+        "tokens": [labels.shown(label, i) for i, label in enumerate(experiment.tokens)],
+        "dimensions": [grid.column(j) for j in range(experiment.d_model)],
+    }
+    whole = {"tokens": list(experiment.tokens), "dimensions": axes["dimensions"]}
+    matrices = [steps.matrix(trace, step.name) for step in steps.STEPS]
+    # float64 holds every number of every dtype exactly; the browser rounds for the eye only
+    block = torch.cat([m.reshape(-1).to("cpu", torch.float64) for m in matrices]).numpy().tobytes()
+    return {
+        "sections": SECTIONS,
+        "tables": {
+            step.name: {
+                "title": step.title,
+                "course": step.course,
+                "formula": steps.formula(trace, step.name),
+                "rows": step.rows,
+                "columns": step.columns,
+                "unit": step.unit,
+            }
+            for step in steps.STEPS
+        },
+        "axes": axes,
+        "whole": whole,
+        "values": base64.b64encode(block).decode("ascii"),
+        "stale": stale,
+    }
+
+
+def show(trace: Trace, stale: bool = False) -> None:
+    """Put the worksheet on the page."""
+    _component(key="worksheet", data=payload(trace, stale))

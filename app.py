@@ -6,7 +6,7 @@ import streamlit as st
 
 UI = Path(__file__).parent / "attention" / "ui"
 
-st.set_page_config("Attention Workbench", UI / "icon.svg", layout="wide", initial_sidebar_state=250)
+st.set_page_config("Attention Workbench", UI / "icon.svg", layout="wide", initial_sidebar_state=220)
 st.html(UI / "frame.css")
 st.title("Attention Workbench", anchor=False)
 
@@ -14,7 +14,12 @@ st.title("Attention Workbench", anchor=False)
 with st.spinner("Loading PyTorch…"):
     from attention.ui import parts, process, state
 
-PAGES = {"Learn": [st.Page("pages/learn/worksheet.py", title="Worksheet", icon=":material/grid_on:", default=True)]}
+PAGES = {
+    "Learn": [
+        st.Page("pages/learn/worksheet.py", title="Worksheet", icon=":material/grid_on:", default=True),
+        st.Page("pages/learn/step_by_step.py", title="Step by step", icon=":material/footprint:"),
+    ]
+}
 
 process.start()
 state.start()

@@ -26,10 +26,13 @@ This package needs torch alone; only attention.figures needs plotly, and only at
 from attention import checks, devices, lessons, masks
 from attention.core import HeadTrace, Trace, attend, run
 from attention.experiment import LIMITS, Experiment, ExperimentError, Limits
+from attention.explain import Derivation, explain
 from attention.modules import MaskedSelfAttention, SelfAttention
+from attention.watch import WatchedLine, watch
 
 __all__ = [
     "LIMITS",
+    "Derivation",
     "Experiment",
     "ExperimentError",
     "HeadTrace",
@@ -37,10 +40,13 @@ __all__ = [
     "MaskedSelfAttention",
     "SelfAttention",
     "Trace",
+    "WatchedLine",
     "attend",
     "checks",
     "devices",
+    "explain",
     "lessons",
     "masks",
     "run",
+    "watch",
 ]

@@ -6,9 +6,10 @@ call torch.manual_seed(42) and build the module to get the course's numbers.
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, nn
 
-from attention.core import attend
+from attention.core import Trace, attend
 
 COURSE_FILL = -1e9
 """The course hides with masked_fill(mask, value=-1e9); kept, so that a row with every key hidden is uniform too."""
@@ -45,3 +46,12 @@ class MaskedSelfAttention(SelfAttention):
         k = self.W_k(token_encodings)
         v = self.W_v(token_encodings)
         return attend(q, k, v, mask, fill=COURSE_FILL, row_dim=self.row_dim, col_dim=self.col_dim).output
+
+
+def module_of(trace: Trace) -> MaskedSelfAttention:
+    """The course's module holding the weights of a trace, made without touching the global random state."""
+    with torch.device("meta"):  # on this device nothing is drawn
+        module = MaskedSelfAttention(trace.experiment.d_model, row_dim=0, col_dim=1)
+    head = trace.heads[0]
+    module.load_state_dict({"W_q.weight": head.w_q, "W_k.weight": head.w_k, "W_v.weight": head.w_v}, assign=True)
+    return module

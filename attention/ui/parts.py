@@ -62,12 +62,10 @@ def notices() -> None:
         st.button("Dismiss", key="dismiss_notices", on_click=state.dismiss_notices)
 
 
-def beside_the_grid() -> tuple[DeltaGenerator, DeltaGenerator]:
-    """A place for the grid and one for the words about it: side by side while the grid is narrow."""
-    if state.current_grid().d_model <= NARROW:
-        left, right = st.columns([3, 2])
-        return left, right
-    return st.container(), st.container()
+def worksheet_and_panel() -> tuple[DeltaGenerator, DeltaGenerator]:
+    """A wide place for the grid and the worksheet, and a narrow one beside it for the words about them."""
+    row = st.container(horizontal=True, gap="small", wrap=False)
+    return row.container(key="left"), row.container(width=320, key="right")
 
 
 def moment_to_paint() -> None:

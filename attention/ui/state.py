@@ -15,7 +15,9 @@ import pandas as pd
 import streamlit as st
 
 from attention import devices, grid, lessons
+from attention.core import Trace
 from attention.experiment import LIMITS, Experiment, ExperimentError
+from attention.explain import named
 from attention.masks import NAMES
 
 LESSON = lessons.masked_self_attention()
@@ -34,6 +36,8 @@ def start() -> None:
         return
     st.session_state.version = 0
     st.session_state.notices = _notices()
+    st.session_state.trail = tuple(st.query_params.get_all("cell")[-1:])
+    st.session_state.cell_from_link = True
     _mount(grid.of(LESSON))
     st.session_state.good = LESSON
 
@@ -80,6 +84,57 @@ def reset() -> None:
 def new_seed() -> None:
     """Another seed, small enough to be read out in a class."""
     st.session_state.seed = random.randrange(10_000)  # noqa: S311  (nothing secret hangs on it)
+
+
+def pinned(trace: Trace) -> str | None:
+    """The cell whose arithmetic is shown, as "weights.1.0"; none when the experiment has no such cell (any more)."""
+    trail: tuple[str, ...] = st.session_state.trail
+    try:
+        if trail:
+            named(trace, trail[-1])
+    except ExperimentError as error:
+        st.session_state.trail = trail = ()
+        if st.session_state.cell_from_link:
+            st.session_state.notices = [*notices(), f"The link's cell {error.rule}; nothing is pinned."]
+    st.session_state.cell_from_link = False
+    cell = trail[-1] if trail else None
+    if st.query_params.get("cell") != cell:
+        if cell:
+            st.query_params["cell"] = cell
+        else:
+            del st.query_params["cell"]
+    return cell
+
+
+def trail() -> tuple[str, ...]:
+    """The cells on the way back from where the person began, the pinned one last."""
+    found: tuple[str, ...] = st.session_state.trail
+    return found
+
+
+def pin_from_worksheet() -> None:
+    """A person pinned another cell on the worksheet, or unpinned the one that was."""
+    cell = st.session_state.worksheet["pin"]
+    st.session_state.trail = (str(cell),) if cell else ()
+
+
+def follow() -> None:
+    """One step further back: the operand that was picked is pinned, and the trail grows by it."""
+    cell = st.session_state.pop("operand", None)
+    if cell:
+        st.session_state.trail = (*trail(), cell)
+
+
+def go_back() -> None:
+    """Back along the trail to the cell that was picked."""
+    place = st.session_state.pop("back", None)
+    if place is not None:
+        st.session_state.trail = trail()[: place + 1]
+
+
+def unpin() -> None:
+    """No cell's arithmetic is shown."""
+    st.session_state.trail = ()
 
 
 def notices() -> list[str]:

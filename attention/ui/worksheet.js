@@ -3,7 +3,7 @@
 
 const sheets = new WeakMap(); // root of a component -> its Sheet
 
-export default function ({ data, parentElement }) {
+export default function ({ data, parentElement, setTriggerValue }) {
   let sheet = sheets.get(parentElement);
   if (!sheet || sheet.shape !== shapeOf(data)) {
     sheet?.root.remove();
@@ -11,6 +11,7 @@ export default function ({ data, parentElement }) {
     parentElement.appendChild(sheet.root);
     sheets.set(parentElement, sheet);
   }
+  sheet.tell = (cell) => setTriggerValue("pin", cell);
   update(sheet, data);
 }
 
@@ -72,7 +73,7 @@ function element(tag, className, text) {
 
 function build(data) {
   const root = element("div", "sheet");
-  const sheet = { root, shape: shapeOf(data), tables: [], notice: element("p", "notice") };
+  const sheet = { root, shape: shapeOf(data), tables: [], lit: [], notice: element("p", "notice") };
   sheet.notice.setAttribute("role", "status");
   root.append(sheet.notice);
   for (const section of data.sections) {
@@ -98,7 +99,8 @@ function build(data) {
   root.addEventListener("pointerover", (event) => point(sheet, event.target.closest("td")));
   root.addEventListener("pointerleave", () => point(sheet, null));
   root.addEventListener("focusin", (event) => point(sheet, event.target.closest("td")));
-  root.addEventListener("keydown", (event) => walk(sheet, event));
+  root.addEventListener("click", (event) => pin(sheet, event.target.closest("td[data-row]")));
+  root.addEventListener("keydown", (event) => press(sheet, event));
   return sheet;
 }
 
@@ -182,8 +184,8 @@ function update(sheet, data) {
   const scale = {};
   for (const table of sheet.tables) scale[table.step] = largest(slices[table.step]);
   scale.masked_scores = scale.scores; // one scale before and after the mask
-  const paint = sheet.tables.map((table) => () => updateTable(table, data, slices[table.step], slices.mask, scale[table.step]));
-  for (const step of paint) step();
+  for (const table of sheet.tables) updateTable(table, data, slices[table.step], slices.mask, scale[table.step]);
+  sheet.pinned = cellNamed(sheet, data.pinned);
   point(sheet, sheet.pointed ?? null);
 }
 
@@ -252,10 +254,20 @@ function isDark(root) {
 
 const place = (cell) => [Number(cell.dataset.row), Number(cell.dataset.col)];
 const tableOf = (sheet, cell) => sheet.tables.find((table) => table.table === cell.closest("table"));
+const tableNamed = (sheet, step) => sheet.tables.find((table) => table.step === step);
 
+function cellNamed(sheet, name) {
+  if (!name) return null;
+  const [step, i, j] = name.split(".");
+  const table = tableNamed(sheet, step);
+  return table?.cells[Number(i) * table.m + Number(j)] ?? null;
+}
+
+// The pointer, or the keyboard's focus, is on a cell: light up what it was computed from, and read out all its digits.
 function point(sheet, cell) {
   sheet.pointed = cell?.dataset.row ? cell : null;
-  if (!sheet.pointed) return setText(sheet.reader, "Point at a number, or walk with the arrow keys, to read all its digits.");
+  light(sheet, sheet.pointed ?? sheet.pinned);
+  if (!sheet.pointed) return setText(sheet.reader, HINT);
   const table = tableOf(sheet, cell);
   const [i, j] = place(cell);
   const words = sheet.data.tables[table.step];
@@ -264,14 +276,55 @@ function point(sheet, cell) {
   setText(sheet.reader, `${words.title}, row ${sheet.data.axes[words.rows][i]}, column ${sheet.data.axes[words.columns][j]}: ${text}`);
 }
 
+const HINT = "Point at a number to see what it was computed from; click it, or press Enter, to see the arithmetic.";
+
+// The first kind of operand gets a solid ring, the second a dashed one; the cell itself a thick one while it is pinned.
+function light(sheet, cell) {
+  for (const lit of sheet.lit) lit.removeAttribute("data-operand");
+  sheet.lit.length = 0;
+  if (sheet.selected !== sheet.pinned) {
+    sheet.selected?.removeAttribute("aria-selected");
+    sheet.pinned?.setAttribute("aria-selected", "true");
+    sheet.selected = sheet.pinned;
+  }
+  if (!cell) return;
+  const [row, col] = place(cell);
+  const here = { row: [row, row], col: [col, col] };
+  sheet.data.sources[tableOf(sheet, cell).step].forEach(([step, rows, cols], kind) => {
+    const table = tableNamed(sheet, step);
+    const [firstRow, lastRow] = here[rows] ?? [0, table.n - 1];
+    const [firstCol, lastCol] = here[cols] ?? [0, table.m - 1];
+    for (let i = firstRow; i <= lastRow; i++)
+      for (let j = firstCol; j <= lastCol; j++) {
+        const operand = table.cells[i * table.m + j];
+        operand.dataset.operand = kind ? "second" : "first";
+        sheet.lit.push(operand);
+      }
+  });
+}
+
+// Pinned cells are Python's business: it draws the arithmetic and keeps the link; the ring need not wait for it.
+function pin(sheet, cell) {
+  if (!cell && !sheet.pinned) return;
+  sheet.pinned = cell;
+  light(sheet, sheet.pointed ?? cell);
+  sheet.tell(cell ? [tableOf(sheet, cell).step, ...place(cell)].join(".") : "");
+}
+
 const MOVES = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0], Home: [0, -Infinity], End: [0, Infinity] };
 
-// Arrows walk the cells; left of the first and right of the last column lies the matrix before and after.
-function walk(sheet, event) {
+function press(sheet, event) {
   const cell = event.target.closest("td[data-row]");
-  const move = MOVES[event.key];
-  if (!cell || !move || event.altKey || event.ctrlKey || event.metaKey) return;
+  if (!cell || event.altKey || event.ctrlKey || event.metaKey) return;
+  if (event.key === "Enter" || event.key === " ") pin(sheet, cell);
+  else if (event.key === "Escape") pin(sheet, null);
+  else if (MOVES[event.key]) walk(sheet, cell, MOVES[event.key]);
+  else return;
   event.preventDefault();
+}
+
+// Arrows walk the cells; left of the first and right of the last column lies the matrix before and after.
+function walk(sheet, cell, move) {
   let table = tableOf(sheet, cell);
   let [i, j] = place(cell);
   i += move[0];

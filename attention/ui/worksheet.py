@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import torch
 
 from attention import grid, labels, steps
 from attention.core import Trace
+from attention.explain import SOURCES
 
 _HERE = Path(__file__).parent
 _component = st.components.v2.component(
@@ -43,10 +45,11 @@ SECTIONS: tuple[dict[str, Any], ...] = (
 )
 
 
-def payload(trace: Trace, stale: bool = False) -> dict[str, Any]:
+def payload(trace: Trace, stale: bool = False, pinned: str | None = None) -> dict[str, Any]:
     """All that the browser needs to draw a trace: headings as text, all values as one block of float64.
 
-    stale says that the grid holds something newer that cannot be read, so these numbers are from before.
+    stale   says that the grid holds something newer that cannot be read, so these numbers are from before
+    pinned  the cell that stays lit, as in a link: "weights.1.0"
     """
     experiment = trace.experiment
     axes = {
@@ -73,10 +76,12 @@ def payload(trace: Trace, stale: bool = False) -> dict[str, Any]:
         "axes": axes,
         "whole": whole,
         "values": base64.b64encode(block).decode("ascii"),
+        "sources": SOURCES,
+        "pinned": pinned,
         "stale": stale,
     }
 
 
-def show(trace: Trace, stale: bool = False) -> None:
-    """Put the worksheet on the page."""
-    _component(key="worksheet", data=payload(trace, stale))
+def show(trace: Trace, stale: bool, pinned: str | None, on_pin: Callable[[], None]) -> None:
+    """Put the worksheet on the page; on_pin is called when a person pins or unpins a cell."""
+    _component(key="worksheet", data=payload(trace, stale, pinned), on_pin_change=on_pin)

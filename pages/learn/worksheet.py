@@ -1,28 +1,32 @@
-"""The worksheet: type encodings, see every number of masked self-attention."""
+"""The worksheet: type encodings, see every number of masked self-attention and where it comes from."""
 
 import streamlit as st
 
 from attention.core import run
 from attention.printed import printed
-from attention.ui import parts, state, worksheet
+from attention.ui import parts, state, why, worksheet
 
 
 @st.fragment
 def page() -> None:
     """The whole page, in a fragment: an edit in the grid reruns this and leaves the frame alone."""
-    parts.notices()
-    left, right = parts.beside_the_grid()
-    with left:
-        parts.encodings_grid()
     now = state.current()
     trace = run(now.experiment)
-    worksheet.show(trace, stale=bool(now.problems))
+    pinned = state.pinned(trace)
+    parts.notices()
+    left, right = parts.worksheet_and_panel()
+    above = left.container()
+    with left:
+        worksheet.show(trace, bool(now.problems), pinned, state.pin_from_worksheet)
+    with above:
+        parts.encodings_grid()
     parts.moment_to_paint()
     from attention.ui import charts  # plotly is slow to import, and the numbers need not wait for it
 
     with right:
         parts.proof(trace)
         parts.problems(now)
+        why.panel(trace, pinned)
     st.subheader("Heatmaps", anchor=False)
     st.caption("Scores before and after the mask share one colour scale; percentages always run from 0 to 100 %.")
     charts.heatmaps(trace)

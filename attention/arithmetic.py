@@ -1,0 +1,129 @@
+"""The arithmetic of a derivation as lines of LaTeX, and the same lines as plain text."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from attention.explain import Derivation
+
+ON_ONE_LINE = 3
+"""Products up to which a sum is written as one; longer ones take a line for each product."""
+
+_PLAIN = (
+    (r"\\text\{([^}]*)\}", r"\1"),
+    (r"\\sqrt\{([^}]*)\}", r"√\1"),
+    (r"e\^\{([^}]*)\}", r"e^(\1)"),
+    (r"\\times", "×"),
+    (r"\\div", "÷"),
+    (r"\\infty", "∞"),
+    (r"\\%", "%"),
+    (r"\\,", " "),
+    ("-", "−"),
+)
+
+
+def plain(line: str) -> str:
+    """A line of our LaTeX as text: × ÷ √ − for its commands."""
+    for pattern, replacement in _PLAIN:
+        line = re.sub(pattern, replacement, line)
+    return re.sub(r" +(?=[ ,:])", "", line).strip()
+
+
+def lines(derivation: Derivation) -> list[str]:
+    """The steps from the operands to the result, each a line of LaTeX."""
+    return {
+        "given": _given,
+        "draw": _draw,
+        "dot": _dot,
+        "scaled dot": _scaled_dot,
+        "compare": _compare,
+        "replace": _replace,
+        "softmax": _softmax,
+    }[derivation.operation](derivation)
+
+
+def number(x: float) -> str:
+    """A number to 4 decimals, as everywhere on the screen."""
+    return r"-\infty" if x == -math.inf else f"{x:.4f}"
+
+
+def _factor(x: float) -> str:
+    return f"({number(x)})" if x < 0 or number(x).startswith("-") else number(x)
+
+
+def _root(derivation: Derivation) -> str:
+    square = round(derivation.divisor**2)
+    return rf"\sqrt{{{square}}}"
+
+
+def _given(derivation: Derivation) -> list[str]:
+    return [rf"{number(derivation.result)} \text{{ as it was typed}}"]
+
+
+def _draw(derivation: Derivation) -> list[str]:
+    (draw,) = derivation.operands
+    seed = derivation.trace.experiment.seed
+    return [
+        rf"u = {draw.value:.6f} \text{{, number {draw.col + 1} drawn from seed {seed}}}",
+        rf"(2 \times {draw.value:.6f} - 1) \div {_root(derivation)} = {number(derivation.result)}",
+    ]
+
+
+def _sum(derivation: Derivation, total: float) -> list[str]:
+    products = [rf"{_factor(a.value)} \times {_factor(b.value)}" for a, b in derivation.pairs()]
+    if len(products) <= ON_ONE_LINE:
+        return [" + ".join(products) + f" = {number(total)}"]
+    each = [
+        f"{product} = {number(a.value * b.value)}" for product, (a, b) in zip(products, derivation.pairs(), strict=True)
+    ]
+    return [*each, rf"\text{{sum of the {len(products)} products}} = {number(total)}"]
+
+
+def _dot(derivation: Derivation) -> list[str]:
+    return _sum(derivation, derivation.result)
+
+
+def _scaled_dot(derivation: Derivation) -> list[str]:
+    total = derivation.trace.heads[0].similarities[derivation.row, derivation.col].item()
+    root = _root(derivation)
+    divided = rf"{number(total)} \div {root} = {number(total)} \div {number(derivation.divisor)}"
+    return [*_sum(derivation, total), f"{divided} = {number(derivation.result)}"]
+
+
+def _compare(derivation: Derivation) -> list[str]:
+    query, key = derivation.row + 1, derivation.col + 1
+    if derivation.trace.experiment.mask == "none":
+        return [r"\text{the mask hides nothing: False, visible}"]
+    if derivation.result:
+        return [rf"{key} > {query} \text{{: the key comes after the query, so True, hidden}}"]
+    return [rf"{key} \text{{ is not after }} {query} \text{{: False, visible}}"]
+
+
+def _replace(derivation: Derivation) -> list[str]:
+    score = derivation.operands[0].value
+    if derivation.hidden:
+        return [rf"\text{{the mask is True: }} {number(score)} \text{{ is replaced by }} -\infty"]
+    return [rf"\text{{the mask is False: }} {number(score)} \text{{ stays}}"]
+
+
+def _softmax(derivation: Derivation) -> list[str]:
+    values = [operand.value for operand in derivation.operands]
+    largest = max(values)
+    powers = [math.exp(x - largest) for x in values]
+    first = rf"\text{{largest score of the row: }} {number(largest)}"
+    exponentials = [
+        r"e^{-\infty} = 0 \text{, hidden}"
+        if values[i] == -math.inf
+        else rf"e^{{{number(values[i])} - {_factor(largest)}}} = {number(powers[i])}"
+        for i in range(len(values))
+    ]
+    mine, total = powers[derivation.col], math.fsum(powers)
+    if derivation.hidden:
+        share = rf"0 \div {number(total)} = 0 \text{{ exactly, because the mask hides this key}}"
+    else:
+        share = rf"{number(mine)} \div {number(total)} = {number(derivation.result)}"
+        share += rf" = {100 * derivation.result:.2f}\,\%"
+    return [first, *exponentials, rf"\text{{sum}} = {number(total)}", share]

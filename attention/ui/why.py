@@ -1,0 +1,112 @@
+"""The panel beside the worksheet: the arithmetic of the pinned cell, and the way back to its operands."""
+
+from __future__ import annotations
+
+import math
+
+import streamlit as st
+
+from attention import steps
+from attention.core import Trace
+from attention.explain import Derivation, Operand, explain, name, named
+from attention.ui import state
+
+DECIMALS = range(7)
+
+_WORDS = {
+    "encodings": "A number that was typed into the grid; everything else is computed from these.",
+    "w_q": "A weight. PyTorch draws it from the seed: a uniform number u between 0 and 1, stretched to ±1/√d.",
+    "q": "Multiply the token's encoding with this column of W_q transposed, number by number, and add.",
+    "k": "Multiply the token's encoding with this column of W_k transposed, number by number, and add.",
+    "v": "Multiply the token's encoding with this column of W_v transposed, number by number, and add.",
+    "similarities": "The dot product: multiply the query with the key, number by number, and add.",
+    "scores": "Multiply the query with the key and add; then divide by the root of the number of values in a key.",
+    "mask": "True hides the key from the query. The causal mask hides every token that comes later.",
+    "masked_scores": "A visible score stays. A hidden one becomes −∞, so that the softmax gives it exactly 0.",
+    "weights": "The softmax: e to the power of each score of the row, less the largest, divided by their sum.",
+    "output": "Each value counts as much as its percentage says: multiply and add.",
+}
+_WORDS["w_k"] = _WORDS["w_v"] = _WORDS["w_q"]
+
+
+def panel(trace: Trace, pinned: str | None) -> None:
+    """Show where the pinned cell comes from, or how to pin one."""
+    with st.container(border=True, key="why"):
+        if pinned is None:
+            st.markdown("**Where does a number come from?**")
+            st.caption("Click any number of the worksheet, or walk to it with the arrow keys and press Enter.")
+            return
+        derivation = explain(trace, *named(trace, pinned))
+        _trail(trace)
+        st.markdown(f"**{title(trace, pinned)}**")
+        st.markdown(f"#### {_value(derivation)}")
+        st.caption(_WORDS[derivation.step])
+        st.latex(derivation.latex())
+        _operands(derivation)
+        _by_hand(derivation)
+        course = steps.BY_NAME[derivation.step].course
+        transposed = ".transpose(0, 1)" if derivation.step.startswith("w_") else ""
+        st.code(f"{course}{transposed}[{derivation.row}, {derivation.col}]", language="python", wrap_lines=True)
+        st.button("Unpin", key="unpin", on_click=state.unpin)
+
+
+def title(trace: Trace, cell: str) -> str:
+    """A cell in words and positions, which start at 1: "Scores: query 2, key 1"."""
+    step_name, row, col = named(trace, cell)
+    step = steps.BY_NAME[step_name]
+    if step.columns == "tokens":
+        return f"{step.title}: query {row + 1}, key {col + 1}"
+    return f"{step.title}: {'token ' if step.rows == 'tokens' else 'd'}{row + 1}, d{col + 1}"
+
+
+def _value(derivation: Derivation) -> str:
+    if derivation.step == "mask":
+        return "True: hidden" if derivation.hidden else "False: visible"
+    if derivation.hidden:
+        return "−∞, hidden" if derivation.step == "masked_scores" else "0, hidden"
+    if derivation.step == "weights":
+        return f"{100 * derivation.result:.2f} %"
+    return f"{derivation.result:.4f}".replace("-", "−")
+
+
+def _trail(trace: Trace) -> None:
+    """The cells between the one where the person began and this one; picking one goes back to it."""
+    cells = state.trail()
+    if len(cells) > 1:
+        st.pills(
+            "The way here",
+            range(len(cells) - 1),
+            format_func=lambda place: title(trace, cells[place]),
+            key="back",
+            on_change=state.go_back,
+        )
+
+
+def _operands(derivation: Derivation) -> None:
+    """Every operand, to be picked: it is then explained in its turn."""
+    values = {name(o.step, o.row, o.col): o for o in derivation.operands if o.step != "draw"}
+    if values:
+        st.pills(
+            "One step further back",
+            list(values),
+            format_func=lambda cell: _operand_words(values[cell]),
+            key="operand",
+            on_change=state.follow,
+        )
+
+
+def _operand_words(operand: Operand) -> str:
+    """An operand as short as it can be told: "q[2, 1] 1.1063", places from 1."""
+    value = "−∞" if operand.value == -math.inf else f"{operand.value:.4f}".replace("-", "−")
+    return f"{operand.step.replace('_', ' ')} {operand.row + 1},{operand.col + 1}: {value}"
+
+
+def _by_hand(derivation: Derivation) -> None:
+    if derivation.operation in ("given", "draw", "compare") or derivation.hidden:
+        return
+    decimals = st.segmented_control(
+        "By hand, every step before this one rounded to … decimals", DECIMALS, default=2, required=True, key="decimals"
+    )
+    value, result = derivation.by_hand(decimals), derivation.result
+    words = f"By hand {value:.4f}, in PyTorch {result:.4f}: {abs(value - result):.4f} apart."
+    st.caption(words.replace("-", "−"))

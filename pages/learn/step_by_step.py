@@ -1,0 +1,18 @@
+"""Step by step: the course's module, line by line, on the experiment of the worksheet."""
+
+import streamlit as st
+
+from attention.core import run
+from attention.ui import parts, state, stepper
+
+st.markdown("**The course's code, line by line, on your experiment.**")
+st.caption(
+    "What you see is the source that really ran, traced while it ran. Next and Previous, or the arrow keys, walk the "
+    "lines; Space plays them."
+)
+now = state.current()
+parts.problems(now)
+trace = run(now.experiment)
+state.pinned(trace)
+stepper.show(trace)
+st.page_link("pages/learn/worksheet.py", label="Back to the worksheet", icon=":material/grid_on:")

@@ -28,6 +28,7 @@ from attention.core import HeadTrace, Trace, attend, run
 from attention.experiment import LIMITS, Experiment, ExperimentError, Limits
 from attention.explain import Derivation, explain
 from attention.modules import MaskedSelfAttention, SelfAttention
+from attention.notebook import show
 from attention.watch import WatchedLine, watch
 
 __all__ = [
@@ -48,5 +49,6 @@ __all__ = [
     "lessons",
     "masks",
     "run",
+    "show",
     "watch",
 ]

@@ -97,6 +97,11 @@ class Trace:
     heads: tuple[HeadTrace, ...]
     output: Tensor
 
+    def _repr_html_(self) -> str:
+        from attention.notebook import trace_html  # a view, which a computation does not need
+
+        return trace_html(self)
+
 
 @torch.no_grad()
 def run(experiment: Experiment, dtype: torch.dtype = torch.float32) -> Trace:

@@ -149,6 +149,11 @@ class Derivation:
         """The arithmetic in one line: "1.1063 × (−0.1469) + 0.7890 × (−0.3038) = −0.4022; −0.4022 ÷ √2 = −0.2844"."""
         return "; ".join(arithmetic.plain(line) for line in arithmetic.lines(self))
 
+    def _repr_html_(self) -> str:
+        from attention.notebook import derivation_html  # a view, which the arithmetic does not need
+
+        return derivation_html(self)
+
     def _repr_latex_(self) -> str:
         return f"$\\displaystyle {self.latex()}$"
 

@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
+from plotly.subplots import make_subplots
 
 from attention import labels, steps
 from attention.core import Trace
@@ -87,6 +88,25 @@ def heatmap(trace: Trace, name: Name, ink: str = "#1c2530") -> go.Figure:
     if hidden.any():
         figure.add_traces(_hidden(hidden, percent=name == "weights", ink=ink))
     return figure
+
+
+def together(trace: Trace, ink: str = "#1c2530") -> go.Figure:
+    """The three heatmaps side by side in one figure, for a notebook."""
+    figure = make_subplots(1, 3, subplot_titles=[_TITLES[name] for name in NAMES], horizontal_spacing=0.08)
+    for column, name in enumerate(NAMES, start=1):
+        one = heatmap(trace, name, ink)
+        figure.add_traces(one.data, rows=1, cols=column)
+        figure.update_xaxes(one.layout.xaxis, col=column).update_yaxes(one.layout.yaxis, col=column)
+    # titles above the axes' own labels, which stand on top as well
+    figure.update_annotations(yshift=42, font={"size": 15, "color": ink})
+    side = width(trace.experiment.n) or 330
+    return figure.update_layout(
+        width=3 * side,
+        height=height(trace.experiment.n) + 40,
+        margin={"t": 110, "b": 10},
+        showlegend=False,
+        plot_bgcolor="rgba(0,0,0,0)",
+    ).update_traces(showscale=False, selector={"type": "heatmap"})
 
 
 def values(trace: Trace, name: Name) -> NDArray[np.float64]:

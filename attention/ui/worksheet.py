@@ -35,12 +35,12 @@ SECTIONS: tuple[dict[str, Any], ...] = (
     {
         "title": "2 · Scores and mask",
         "note": "rows are queries, columns are keys",
-        "lines": (("q × kᵀ =", "similarities", "÷ √d", "scores"), ("mask", "→", "masked_scores")),
+        "lines": (("similarities", "÷ √d =", "scores"), ("mask", "→", "masked_scores")),
     },
     {
         "title": "3 · Percentages and output",
         "note": "each row mixes the values that its token may see",
-        "lines": (("softmax =", "weights", "× v =", "output"),),
+        "lines": (("weights", "× values =", "output"),),
     },
 )
 

@@ -1,0 +1,59 @@
+"""Experiments, traces and derivations in a notebook: readable without the app."""
+
+from __future__ import annotations
+
+import html
+from typing import TYPE_CHECKING, Any
+
+from attention import labels, steps
+from attention.core import Trace, run
+from attention.experiment import Experiment
+
+if TYPE_CHECKING:
+    from attention.explain import Derivation
+
+
+def show(what: Experiment | Trace) -> Any:
+    """The heatmaps of an experiment or a trace (scores, masked scores, percentages) as one Plotly figure.
+
+    Needs plotly, and nothing else that `import attention` does not need.
+    Raises ExperimentError when this machine lacks the experiment's device.
+    """
+    from attention import figures  # only this needs plotly
+
+    return figures.together(run(what) if isinstance(what, Experiment) else what)
+
+
+def trace_html(trace: Trace) -> str:
+    """Every step of a trace as HTML tables, with formula and course name; all text is escaped."""
+    tokens = [labels.shown(label, i) for i, label in enumerate(trace.experiment.tokens)]
+    axes = {"tokens": tokens, "dimensions": [f"d{j + 1}" for j in range(trace.experiment.d_model)]}
+    return "\n".join(_table(trace, step, axes) for step in steps.STEPS)
+
+
+def _table(trace: Trace, step: steps.Step, axes: dict[str, list[str]]) -> str:
+    hides = step.name in ("mask", "masked_scores", "weights")
+    hidden = trace.heads[0].mask.tolist()
+    head = "".join(f"<th>{html.escape(name)}</th>" for name in axes[step.columns])
+    rows = []
+    for i, (label, row) in enumerate(zip(axes[step.rows], steps.matrix(trace, step.name).tolist(), strict=True)):
+        cells = "".join(f"<td>{_cell(step, x, hides and hidden[i][j])}</td>" for j, x in enumerate(row))
+        rows.append(f"<tr><th>{html.escape(label)}</th>{cells}</tr>")
+    caption = html.escape(f"{step.title}: {steps.formula(trace, step.name)} ({step.course})")
+    return f"<table><caption>{caption}</caption><tr><th></th>{head}</tr>{''.join(rows)}</table>"
+
+
+def _cell(step: steps.Step, value: float, hidden: bool) -> str:
+    if step.unit == "hidden":
+        return "hidden" if value else "visible"
+    if hidden:
+        return "0 hidden" if step.unit == "fraction" else "hidden"
+    return f"{100 * value:.2f} %" if step.unit == "fraction" else f"{value:.4f}"
+
+
+def derivation_html(derivation: Derivation) -> str:
+    """A derivation as HTML: its name, and its arithmetic a line each."""
+    from attention import arithmetic
+
+    lines = "<br>".join(html.escape(arithmetic.plain(line)) for line in arithmetic.lines(derivation))
+    return f"<b>{html.escape(derivation.step)}[{derivation.row}, {derivation.col}]</b><br>{lines}"

@@ -112,7 +112,7 @@ def run(experiment: Experiment, dtype: torch.dtype = torch.float32) -> Trace:
     device = check(experiment.device)
     # the encodings are rounded to float32 first in every dtype, so that all dtypes start from the same numbers
     encodings = torch.tensor(experiment.encodings, dtype=torch.float32).to(device, dtype)  # n x d_model
-    w = weights.Weights(*(m.to(dtype) for m in weights.draw(experiment.seed, experiment.d_model, device)))
+    w = weights.Weights(*(m.to(dtype) for m in weights.of(experiment)))
     q, k, v = (encodings @ m.T for m in w)  # each n x d_model
     mask = masks.build(experiment.mask, experiment.n, experiment.n).to(device)
     steps = attend(q, k, v, mask)

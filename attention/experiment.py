@@ -10,6 +10,8 @@ from numbers import Real
 
 from attention import masks
 
+Matrix = tuple[tuple[float, ...], ...]
+
 DEVICES = ("cpu", "cuda", "mps", "xpu")
 
 
@@ -44,7 +46,7 @@ class ExperimentError(ValueError):
         self.field, self.rule, self.value, self.row, self.column = field, rule, value, row, column
         place = [field]
         if row is not None:
-            place.append(f"token {row + 1}")
+            place.append(f"{'row' if field.startswith('w_') else 'token'} {row + 1}")
         if column is not None:
             place.append(f"d{column + 1}")
         super().__init__(f"{', '.join(place)}: {rule}; received {_short.repr(value)}")
@@ -59,15 +61,18 @@ class Experiment:
     seed       0 to 2**32 - 1; draws the weights as torch.manual_seed(seed) and nn.Linear would
     mask       text that `masks.build` reads: "none" or "causal"
     device     "cpu", "cuda", "mps" or "xpu"
+    weights    None, or w_q, w_k and w_v given instead of drawn: three d_model x d_model matrices of finite numbers,
+               |w| <= 1e6, as nn.Linear stores them (q = x @ w_q.T); the seed then decides nothing
 
     Lists are taken and kept as tuples, so that an experiment is hashable. Raises ExperimentError.
     """
 
     tokens: tuple[str, ...]
-    encodings: tuple[tuple[float, ...], ...]
+    encodings: Matrix
     seed: int = 42
     mask: str = "causal"
     device: str = "cpu"
+    weights: tuple[Matrix, Matrix, Matrix] | None = None
 
     def __post_init__(self) -> None:
         _check_sizes(self.tokens, self.encodings)
@@ -75,12 +80,14 @@ class Experiment:
         object.__setattr__(
             self,
             "encodings",
-            tuple(tuple(_number(x, i, j) for j, x in enumerate(row)) for i, row in enumerate(self.encodings)),
+            _numbers("encodings", self.encodings),
         )
         object.__setattr__(self, "seed", _seed(self.seed))
         _check_mask(self.mask)
         if not isinstance(self.device, str) or self.device not in DEVICES:
             raise ExperimentError("device", f"must be one of {', '.join(DEVICES)}", self.device)
+        if self.weights is not None:
+            object.__setattr__(self, "weights", _weights(self.weights, self.d_model))
 
     @property
     def n(self) -> int:
@@ -125,18 +132,36 @@ def _label(value: object, row: int) -> str:
     return value
 
 
-def _number(value: object, row: int, column: int) -> float:
+def _weights(value: object, d_model: int) -> tuple[Matrix, Matrix, Matrix]:
+    """Three square matrices, their sizes checked before any number is looked at."""
+    if _length("weights", value, 3, "matrices") != 3:
+        raise ExperimentError("weights", "must hold w_q, w_k and w_v", len(value))  # type: ignore[arg-type]
+    matrices = []
+    for name, matrix in zip(("w_q", "w_k", "w_v"), value, strict=True):  # type: ignore[call-overload]
+        rows = _length(name, matrix, LIMITS.dimensions, "rows")
+        for i, row in enumerate(matrix):
+            if rows != d_model or _length(name, row, LIMITS.dimensions, "numbers", i) != d_model:
+                raise ExperimentError(name, f"must be {d_model} x {d_model}, as the encodings are", f"{rows} rows", i)
+        matrices.append(_numbers(name, matrix))
+    return matrices[0], matrices[1], matrices[2]
+
+
+def _numbers(field: str, rows: Sequence[Sequence[object]]) -> Matrix:
+    return tuple(tuple(_number(field, x, i, j) for j, x in enumerate(row)) for i, row in enumerate(rows))
+
+
+def _number(field: str, value: object, row: int, column: int) -> float:
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise ExperimentError("encodings", "must be a number", value, row, column)
+        raise ExperimentError(field, "must be a number", value, row, column)
     try:
         number = float(value)
     except OverflowError:
         number = math.inf
     if not math.isfinite(number):
-        raise ExperimentError("encodings", "must be finite", value, row, column)
+        raise ExperimentError(field, "must be finite", value, row, column)
     if abs(number) > LIMITS.magnitude:
         raise ExperimentError(
-            "encodings",
+            field,
             f"must lie between -{LIMITS.magnitude:,.0f} and {LIMITS.magnitude:,.0f}",
             value,
             row,

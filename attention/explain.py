@@ -188,17 +188,17 @@ def explain(trace: Trace, step: str, row: int, col: int) -> Derivation:
     for name, index, size in (("row", row, matrix.shape[0]), ("col", col, matrix.shape[1])):
         if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < size:
             raise ExperimentError(name, f"must be a whole number from 0 to {size - 1}", index)
-    return Derivation(
-        step, row, col, OPERATIONS[step], _operands(trace, step, row, col), float(matrix[row, col]), trace
-    )
+    operation = OPERATIONS[step]
+    if operation == "draw" and trace.experiment.weights is not None:
+        operation = "given"
+    return Derivation(step, row, col, operation, _operands(trace, step, row, col), float(matrix[row, col]), trace)
 
 
 def _operands(trace: Trace, step: str, row: int, col: int) -> tuple[Operand, ...]:
-    if step == "encodings" or step == "mask":
-        return ()
-    if step in ("w_q", "w_k", "w_v"):
+    if step in ("w_q", "w_k", "w_v") and trace.experiment.weights is None:
         return (_draw(trace, step, row, col),)
-    sources = [list(_cells(trace, source, row, col)) for source in SOURCES[step]]
+    # side by side, so that factors stand in pairs
+    sources = [_cells(trace, source, row, col) for source in SOURCES[step]]
     return tuple(operand for together in zip(*sources, strict=True) for operand in together)
 
 

@@ -55,11 +55,12 @@ def formula(trace: Trace, name: str) -> str:
     experiment = trace.experiment
     d_k = trace.heads[0].k.shape[-1]
     root = math.isqrt(d_k)
+    drawn = experiment.weights is None
     formulas = {
         "encodings": "what you typed",
-        "w_q": f"drawn from seed {experiment.seed}",
-        "w_k": "drawn next",
-        "w_v": "drawn last",
+        "w_q": f"drawn from seed {experiment.seed}" if drawn else "given by hand",
+        "w_k": "drawn next" if drawn else "given by hand",
+        "w_v": "drawn last" if drawn else "given by hand",
         "q": "encodings × W_q transposed",
         "k": "encodings × W_k transposed",
         "v": "encodings × W_v transposed",

@@ -8,6 +8,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from attention.experiment import Experiment
+
 
 class Weights(NamedTuple):
     """The three projections as nn.Linear stores them, each d_model x d_model: q = x @ w_q.T, and so on."""
@@ -29,6 +31,13 @@ def draw(seed: int, d_model: int, device: str = "cpu") -> Weights:
     """
     generator = torch.Generator().manual_seed(seed)
     return Weights(*(_linear_weight(d_model, generator).to(device) for _ in range(3)))
+
+
+def of(experiment: Experiment) -> Weights:
+    """The weights of an experiment on its device: the given ones, else those that its seed draws."""
+    if experiment.weights is None:
+        return draw(experiment.seed, experiment.d_model, experiment.device)
+    return Weights(*(torch.tensor(m, dtype=torch.float32).to(experiment.device) for m in experiment.weights))
 
 
 def _linear_weight(d_model: int, generator: torch.Generator) -> Tensor:

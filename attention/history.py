@@ -1,0 +1,126 @@
+"""Undo and redo: a document is all that a person can change, a history the documents before and after it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from attention import grid
+from attention.experiment import Experiment, ExperimentError, Matrix
+from attention.grid import Grid
+
+STEPS = 100
+"""Changes that can be undone."""
+
+
+@dataclass(frozen=True)
+class Document:
+    """What stands on the screen, right or wrong: the grid as typed, and the rest of an experiment."""
+
+    grid: Grid
+    seed: int
+    mask: str
+    device: str
+    weights: tuple[Matrix, Matrix, Matrix] | None = None
+
+    def read(self, last_good: Experiment) -> tuple[Experiment, tuple[ExperimentError, ...]]:
+        """The experiment, and the problems of the grid; with a problem, the last good tokens and encodings stay."""
+        reading = grid.read(self.grid)
+        tokens, encodings = last_good.tokens, last_good.encodings
+        if reading.encodings is not None:
+            tokens, encodings = self.grid.labels, reading.encodings
+        weights = self.weights
+        if weights is not None and len(weights[0]) != len(encodings[0]):
+            weights = None  # made for another number of dimensions
+        return Experiment(tokens, encodings, self.seed, self.mask, self.device, weights), reading.problems
+
+
+def of(experiment: Experiment) -> Document:
+    """The document that shows an experiment."""
+    return Document(
+        grid.of(experiment), experiment.seed, experiment.mask, experiment.device, weights=experiment.weights
+    )
+
+
+@dataclass(frozen=True)
+class History:
+    """The document of now, those before it (the newest last) and those that were undone (the next one last)."""
+
+    now: Document
+    past: tuple[Document, ...] = ()
+    future: tuple[Document, ...] = ()
+
+    def changed_to(self, document: Document) -> History:
+        """A change: the document before can be undone, and what was undone cannot be redone any more."""
+        if document == self.now:
+            return self
+        return History(document, (*self.past, self.now)[-STEPS:])
+
+    def undone(self) -> History:
+        """One change back; the same history where there is none."""
+        if not self.past:
+            return self
+        return History(self.past[-1], self.past[:-1], (*self.future, self.now))
+
+    def redone(self) -> History:
+        """One undone change again; the same history where there is none."""
+        if not self.future:
+            return self
+        return History(self.future[-1], (*self.past, self.now), self.future[:-1])
+
+    @property
+    def last_change(self) -> str | None:
+        """What undo would take back, in words."""
+        return words(self.past[-1], self.now) if self.past else None
+
+    @property
+    def next_change(self) -> str | None:
+        """What redo would make again, in words."""
+        return words(self.now, self.future[-1]) if self.future else None
+
+
+def words(before: Document, after: Document) -> str:
+    """A change in words: "cell token 2, d1: 1.36 to 2"."""
+    found = _small(before, after)
+    a, b = before.grid, after.grid
+    if a == b:
+        return found[0] if len(found) == 1 else "another experiment"
+    if found:
+        return "another experiment"
+    if a.d_model == b.d_model and a.n != b.n:
+        more, fewer = (b, a) if b.n > a.n else (a, b)
+        if replace(more, labels=more.labels[: fewer.n], cells=more.cells[: fewer.n]) == fewer:
+            count = more.n - fewer.n
+            what = f"token {more.n}" if count == 1 else f"{count} tokens"
+            return f"{what} {'added' if more is b else 'removed'}"
+    if a.n == b.n and a.d_model != b.d_model:
+        return f"dimension {max(a.d_model, b.d_model)} {'added' if b.d_model > a.d_model else 'removed'}"
+    if (a.n, a.d_model) == (b.n, b.d_model):
+        return _cells(a, b)
+    return "another experiment"
+
+
+def _small(before: Document, after: Document) -> list[str]:
+    found = [
+        f"{name} {getattr(before, name)} to {getattr(after, name)}"
+        for name in ("seed", "mask", "device")
+        if getattr(before, name) != getattr(after, name)
+    ]
+    if before.weights != after.weights:
+        found.append("weights drawn from the seed again" if after.weights is None else "weights given by hand")
+    return found
+
+
+def _cells(a: Grid, b: Grid) -> str:
+    labels = [i for i in range(a.n) if a.labels[i] != b.labels[i]]
+    cells = [(i, j) for i in range(a.n) for j in range(a.d_model) if a.cells[i][j] != b.cells[i][j]]
+    if len(labels) + len(cells) > 1:
+        return f"{len(labels) + len(cells)} cells"
+    if labels:
+        (i,) = labels
+        return f"label of token {i + 1}: {_short(a.labels[i])} to {_short(b.labels[i])}"
+    ((i, j),) = cells
+    return f"cell token {i + 1}, {grid.column(j)}: {_short(a.cells[i][j])} to {_short(b.cells[i][j])}"
+
+
+def _short(text: str) -> str:
+    return (text if len(text) <= 24 else text[:23] + "…") or "(empty)"

@@ -6,6 +6,8 @@ import math
 import re
 from typing import TYPE_CHECKING
 
+from attention import shown
+
 if TYPE_CHECKING:
     from attention.explain import Derivation
 
@@ -125,5 +127,5 @@ def _softmax(derivation: Derivation) -> list[str]:
         share = rf"0 \div {number(total)} = 0 \text{{ exactly, because the mask hides this key}}"
     else:
         share = rf"{number(mine)} \div {number(total)} = {number(derivation.result)}"
-        share += rf" = {100 * derivation.result:.2f}\,\%"
+        share += " = " + shown.percent(derivation.result).replace(" %", r"\,\%")
     return [first, *exponentials, rf"\text{{sum}} = {number(total)}", share]

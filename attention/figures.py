@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 from plotly.subplots import make_subplots
 
-from attention import labels, steps
+from attention import labels, shown, steps
 from attention.core import Trace
 
 Name = Literal["scores", "masked_scores", "weights"]
@@ -51,22 +51,24 @@ def heatmap(trace: Trace, name: Name, ink: str = "#1c2530") -> go.Figure:
     n_q, n_k = z.shape
     limit = 100.0 if name == "weights" else largest(trace)
     unit = " %" if name == "weights" else ""
-    figure = go.Figure(
-        go.Heatmap(
-            z=np.where(hidden, np.nan, z),
-            x=np.arange(1, n_k + 1),
-            y=np.arange(1, n_q + 1),
-            zmin=0 if name == "weights" else -limit,
-            zmax=limit,
-            colorscale=_FRACTION if name == "weights" else _SIGNED,
-            xgap=0 if n_k > NUMBERS_UP_TO else 1,
-            ygap=0 if n_k > NUMBERS_UP_TO else 1,
-            hoverongaps=False,
-            hovertemplate=f"query %{{y}}, key %{{x}}: %{{z:.8f}}{unit}<extra></extra>",
-            showscale=n_k > NUMBERS_UP_TO,
-            colorbar={"thickness": 10, "ticksuffix": unit, "tickformat": "~f", "outlinewidth": 0},
-            **_numbers(z, hidden, unit, ink),
-        ),
+    cells = {
+        "type": "heatmap",
+        "z": np.where(hidden, np.nan, z),
+        "x": np.arange(1, n_k + 1),
+        "y": np.arange(1, n_q + 1),
+        "zmin": 0 if name == "weights" else -limit,
+        "zmax": limit,
+        "colorscale": _FRACTION if name == "weights" else _SIGNED,
+        "xgap": 0 if n_k > NUMBERS_UP_TO else 1,
+        "ygap": 0 if n_k > NUMBERS_UP_TO else 1,
+        "hoverongaps": False,
+        "hovertemplate": f"query %{{y}}, key %{{x}}: %{{z:.8f}}{unit}<extra></extra>",
+        "showscale": n_k > NUMBERS_UP_TO,
+        "colorbar": {"thickness": 10, "ticksuffix": unit, "tickformat": "~f", "outlinewidth": 0},
+        **_numbers(z, hidden, unit, ink),
+    }
+    return _figure(
+        [cells, *(_hidden(hidden, percent=name == "weights", ink=ink) if hidden.any() else ())],
         {
             "title": {
                 "text": _TITLES[name],
@@ -85,9 +87,12 @@ def heatmap(trace: Trace, name: Name, ink: str = "#1c2530") -> go.Figure:
             "plot_bgcolor": "rgba(0,0,0,0)",
         },
     )
-    if hidden.any():
-        figure.add_traces(_hidden(hidden, percent=name == "weights", ink=ink))
-    return figure
+
+
+def _figure(data: list[dict[str, object]], layout: dict[str, object]) -> go.Figure:
+    # checking the names and types of all properties would take three quarters of the time of an edit's heatmaps;
+    # the tests check them instead
+    return go.Figure(data, layout, _validate=False)
 
 
 def together(trace: Trace, ink: str = "#1c2530") -> go.Figure:
@@ -138,7 +143,7 @@ def described(trace: Trace, name: Name) -> str:
     words = f"Heatmap of {_TITLES[name].lower()}: {n_q} queries as rows, {n_k} keys as columns, "
     words += f"from {visible.min():.4f}{unit} to {visible.max():.4f}{unit}"
     count = int(hidden.sum()) if name != "scores" else 0
-    return words + (f"; {count} cells are hidden by the mask." if count else ".")
+    return words + (f"; {count} {'cell is' if count == 1 else 'cells are'} hidden by the mask." if count else ".")
 
 
 def _array(trace: Trace, name: str) -> NDArray[np.float64]:
@@ -152,15 +157,20 @@ def _numbers(z: NDArray[np.float64], hidden: NDArray[np.bool_], unit: str, ink: 
     if n_k > NUMBERS_UP_TO:
         return {}
     small = n_k > FOUR_DECIMALS_UP_TO
-    decimals = (1 if small else 2) if unit else (2 if small else 4)
+
+    def words(value: float) -> str:
+        if unit:
+            return shown.percent(value / 100, 1, "") if small else shown.percent(value / 100)
+        return shown.number(value, 2 if small else 4)
+
     text = [
-        ["" if gone else f"{value:.{decimals}f}{'' if small else unit}" for value, gone in zip(row, holes, strict=True)]
+        ["" if gone else words(value) for value, gone in zip(row, holes, strict=True)]
         for row, holes in zip(z.tolist(), hidden.tolist(), strict=True)
     ]
     return {"text": text, "texttemplate": "%{text}", "textfont": {"color": ink, "size": 10 if small else 13}}
 
 
-def _hidden(hidden: NDArray[np.bool_], percent: bool, ink: str) -> list[go.Scatter | go.Heatmap]:
+def _hidden(hidden: NDArray[np.bool_], percent: bool, ink: str) -> list[dict[str, object]]:
     """Hidden cells: one hatched outline for each run of them in a row, and a word in each where there is room."""
     x: list[float | None] = []
     y: list[float | None] = []
@@ -169,31 +179,34 @@ def _hidden(hidden: NDArray[np.bool_], percent: bool, ink: str) -> list[go.Scatt
             left, right, top, bottom = start + 0.5, stop + 0.5, i - 0.5, i + 0.5
             x += [left, right, right, left, left, None]
             y += [top, top, bottom, bottom, top, None]
-    hatch = go.Scatter(
-        x=x,
-        y=y,
-        mode="lines",
-        fill="toself",
-        line={"color": _HATCH, "width": 0 if hidden.shape[1] > NUMBERS_UP_TO else 1},
-        fillcolor="rgba(0,0,0,0)",
-        fillpattern={"shape": "/", "fgcolor": _HATCH, "bgcolor": "rgba(0,0,0,0)", "size": 6, "solidity": 0.15},
-        hoverinfo="skip",
-    )
+    hatch: dict[str, object] = {
+        "type": "scatter",
+        "x": x,
+        "y": y,
+        "mode": "lines",
+        "fill": "toself",
+        "line": {"color": _HATCH, "width": 0 if hidden.shape[1] > NUMBERS_UP_TO else 1},
+        "fillcolor": "rgba(0,0,0,0)",
+        "fillpattern": {"shape": "/", "fgcolor": _HATCH, "bgcolor": "rgba(0,0,0,0)", "size": 6, "solidity": 0.15},
+        "hoverinfo": "skip",
+    }
     n_q, n_k = hidden.shape
     words = "hidden: exactly 0 %" if percent else "hidden by the mask"
-    short = "0 hidden" if percent else "hidden"
-    hover = go.Heatmap(
-        z=np.where(hidden, 0.0, np.nan),
-        x=np.arange(1, n_k + 1),
-        y=np.arange(1, n_q + 1),
-        colorscale=_NOTHING,
-        showscale=False,
-        hoverongaps=False,
-        hovertemplate=f"query %{{y}}, key %{{x}}: {words}<extra></extra>",
-        text=[[short if gone else "" for gone in row] for row in hidden.tolist()] if n_k <= WORDS_UP_TO else None,
-        texttemplate="%{text}" if n_k <= WORDS_UP_TO else None,
-        textfont={"color": ink, "size": 11},
-    )
+    hover: dict[str, object] = {
+        "type": "heatmap",
+        "z": np.where(hidden, 0.0, np.nan),
+        "x": np.arange(1, n_k + 1),
+        "y": np.arange(1, n_q + 1),
+        "colorscale": _NOTHING,
+        "showscale": False,
+        "hoverongaps": False,
+        "hovertemplate": f"query %{{y}}, key %{{x}}: {words}<extra></extra>",
+    }
+    if n_k <= WORDS_UP_TO:
+        short = "0 hidden" if percent else "hidden"
+        hover["text"] = [[short if gone else "" for gone in row] for row in hidden.tolist()]
+        hover["texttemplate"] = "%{text}"
+        hover["textfont"] = {"color": ink, "size": 11}
     return [hatch, hover]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 
 LONGEST = 14
-_JOINERS = "\u200d\ufe0f"  # zero-width joiner and emoji selector: a label must not be cut right after or before one
+_KEPT = "\u200c\u200d\ufe0e\ufe0f"  # invisible, but they shape the letters and emoji around them
 
 
 def shown(label: str, position: int, longest: int = LONGEST) -> str:
@@ -15,10 +15,9 @@ def shown(label: str, position: int, longest: int = LONGEST) -> str:
     `longest` characters is cut and ends with "…".
     """
     text = "".join(_visible(c) for c in label)
-    stripped = text.strip(" ")
-    if len(stripped) != len(text):
-        left = len(text) - len(text.lstrip(" "))
-        text = "␠" * left + stripped + "␠" * (len(text) - left - len(stripped))
+    inner = text.strip()
+    before = text.index(inner) if inner else len(text)
+    text = "␠" * before + inner + "␠" * (len(text) - before - len(inner))
     if len(text) > longest:
         text = _cut(text, longest - 1) + "…"
     if any(unicodedata.bidirectional(c) in ("R", "AL") for c in text):
@@ -29,15 +28,18 @@ def shown(label: str, position: int, longest: int = LONGEST) -> str:
 def _visible(character: str) -> str:
     if character in "\n\r\t":
         return {"\n": "␊", "\r": "␍", "\t": "␉"}[character]
-    if character in _JOINERS:
+    if character in _KEPT:
         return character
     return "�" if unicodedata.category(character) in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp") else character
 
 
 def _cut(text: str, length: int) -> str:
-    """The first characters of a text, without half of a combined one at the end."""
-    while length > 1 and (
-        text[length] in _JOINERS or text[length - 1] == "\u200d" or unicodedata.combining(text[length])
-    ):
-        length -= 1
-    return text[:length]
+    """As much of a text as `length` characters hold, without half of one that a person sees as one."""
+    import regex  # only this needs it, and only for long labels
+
+    whole = ""
+    for character in regex.findall(r"\X", text):
+        if len(whole) + len(character) > length:
+            break
+        whole += character
+    return whole

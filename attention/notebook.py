@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from typing import TYPE_CHECKING, Any
 
-from attention import labels, steps
+from attention import labels, shown, steps
 from attention.core import Trace, run
 from attention.experiment import Experiment
 
@@ -48,7 +48,7 @@ def _cell(step: steps.Step, value: float, hidden: bool) -> str:
         return "hidden" if value else "visible"
     if hidden:
         return "0 hidden" if step.unit == "fraction" else "hidden"
-    return f"{100 * value:.2f} %" if step.unit == "fraction" else f"{value:.4f}"
+    return html.escape(shown.percent(value)) if step.unit == "fraction" else shown.number(value)
 
 
 def derivation_html(derivation: Derivation) -> str:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
-
 import streamlit as st
 
-from attention import steps
+from attention import shown, steps
 from attention.core import Trace
 from attention.explain import Derivation, Operand, explain, name, named
 from attention.ui import state
@@ -65,8 +63,8 @@ def _value(derivation: Derivation) -> str:
     if derivation.hidden:
         return "−∞, hidden" if derivation.step == "masked_scores" else "0, hidden"
     if derivation.step == "weights":
-        return f"{100 * derivation.result:.2f} %"
-    return f"{derivation.result:.4f}".replace("-", "−")
+        return shown.percent(derivation.result).replace("<", "\\<").replace(">", "\\>")
+    return shown.number(derivation.result)
 
 
 def _trail(trace: Trace) -> None:
@@ -97,8 +95,8 @@ def _operands(derivation: Derivation) -> None:
 
 def _operand_words(operand: Operand) -> str:
     """An operand as short as it can be told: "q[2, 1] 1.1063", places from 1."""
-    value = "−∞" if operand.value == -math.inf else f"{operand.value:.4f}".replace("-", "−")
-    return f"{operand.step.replace('_', ' ')} {operand.row + 1},{operand.col + 1}: {value}"
+    place = f"{operand.row + 1},{operand.col + 1}"
+    return f"{operand.step.replace('_', ' ')} {place}: {shown.number(operand.value)}"
 
 
 def _by_hand(derivation: Derivation) -> None:
@@ -108,5 +106,5 @@ def _by_hand(derivation: Derivation) -> None:
         "By hand, every step before this one rounded to … decimals", DECIMALS, default=2, required=True, key="decimals"
     )
     value, result = derivation.by_hand(decimals), derivation.result
-    words = f"By hand {value:.4f}, in PyTorch {result:.4f}: {abs(value - result):.4f} apart."
-    st.caption(words.replace("-", "−"))
+    apart = shown.number(abs(value - result))
+    st.caption(f"By hand {shown.number(value)}, in PyTorch {shown.number(result)}: {apart} apart.")

@@ -1,0 +1,101 @@
+"""The browser of the tests: find a Chromium, or `python -m tests.browser.chromium` to install one, and launch it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+
+from playwright.sync_api import Browser, Playwright, sync_playwright
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+# no sandbox: it refuses to run as root, as containers do; the rest keeps the browser from calling home
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+# Debian's package brings no font of its own, and a bare system lacks a library that Playwright's driver needs
+DEBIAN = ["chromium", "fonts-dejavu-core", "fonts-liberation", "libatomic1"]
+
+
+def find(playwright: Playwright) -> str | None:
+    """The path of a Chromium that runs: an installed one, else Playwright's own, else None."""
+    candidates = [path for name in NAMES if (path := shutil.which(name))]
+    candidates.append(playwright.chromium.executable_path)
+    return next((path for path in candidates if version(path)), None)
+
+
+def version(path: str) -> str:
+    """What the browser says of itself, or "" if it does not run (a stub, or libraries are missing)."""
+    try:
+        done = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def launch(playwright: Playwright) -> Browser:
+    """Start the browser. Raises RuntimeError where there is none: tests fail then, they are never skipped."""
+    path = find(playwright)
+    if path is None:
+        raise RuntimeError("no Chromium found; `make browser` installs one")
+    return playwright.chromium.launch(executable_path=path, args=FLAGS)
+
+
+def found() -> str | None:
+    """The path of a Chromium that Playwright can drive, or None, also where Playwright itself cannot start."""
+    try:
+        with sync_playwright() as playwright:
+            return find(playwright)
+    except Exception as error:  # Playwright raises a plain Exception when its driver dies
+        print(f"Playwright does not start: {error}", file=sys.stderr)
+        return None
+
+
+def install() -> str | None:
+    """Install a Chromium, by Playwright or else, as root, from Debian's packages; its path, or None."""
+    print("No Chromium found: trying Playwright's ...", flush=True)
+    if _succeeds([sys.executable, "-m", "playwright", "install", "chromium"]) and (path := found()):
+        return path
+    print("That failed: trying Debian's package ...", flush=True)
+    _install_debian()
+    return found()
+
+
+def _install_debian() -> None:
+    if shutil.which("apt-get") is None or os.geteuid() != 0:
+        print("Debian's package needs apt-get and root.", file=sys.stderr)
+        return
+    for command in (["apt-get", "update"], ["apt-get", "install", "-y", "--no-install-recommends", *DEBIAN]):
+        if not _succeeds(command):
+            return
+
+
+def _succeeds(command: list[str]) -> bool:
+    """Run a command and say whether it succeeded; its output is shown only if it did not."""
+    environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    if done.returncode != 0:
+        print("\n".join((done.stdout + done.stderr).splitlines()[-20:]), file=sys.stderr)
+    return done.returncode == 0
+
+
+def main() -> int:
+    path = found() or install()
+    if path is None:
+        print("The browser tests need a Chromium, and none could be installed. Install one by hand.", file=sys.stderr)
+        return 1
+    print(f"Browser: {version(path)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

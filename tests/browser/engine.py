@@ -1,0 +1,82 @@
+"""What must stand on the screen, from the engine: every number of an experiment, and how a person reads each."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from playwright.sync_api import Page
+from playwright.sync_api import TimeoutError as PlaywrightTimeout
+
+from attention import Experiment, lessons, run, steps
+from tests.browser import drive
+
+LESSON = lessons.masked_self_attention()
+
+# is every cell of these steps there, with exactly this value?
+SHOWS = """expected => {
+  const sheet = [...document.querySelectorAll('*')].find((e) => e.shadowRoot?.querySelector('table[data-step]'));
+  return sheet && Object.entries(expected).every(([step, values]) => {
+    const cells = [...sheet.shadowRoot.querySelectorAll(`table[data-step="${step}"] td[data-row]`)];
+    return cells.length === values.flat().length
+      && cells.every((cell) => Number(cell.dataset.value) === values[+cell.dataset.row]?.[+cell.dataset.col]);
+  });
+}"""
+
+
+def with_cell(row: int, column: int, value: float, experiment: Experiment = LESSON) -> Experiment:
+    """The same experiment with one number changed."""
+    rows = [list(r) for r in experiment.encodings]
+    rows[row][column] = value
+    return replace(experiment, encodings=rows)
+
+
+def numbers(experiment: Experiment) -> dict[str, list[list[float]]]:
+    """Every step as the engine computes it; weights of a projection transposed, as they are shown."""
+    trace = run(experiment)
+    return {step.name: steps.matrix(trace, step.name).double().tolist() for step in steps.STEPS}
+
+
+def hidden(experiment: Experiment) -> set[tuple[int, int]]:
+    """Row and column of every cell that the mask hides."""
+    mask = run(experiment).heads[0].mask.tolist()
+    return {(i, j) for i, row in enumerate(mask) for j, hides in enumerate(row) if hides}
+
+
+def texts(experiment: Experiment) -> dict[str, list[list[str]]]:
+    """Every cell of every step as a person reads it."""
+    hides = hidden(experiment)
+    return {
+        step: [[_text(step, x, (i, j) in hides) for j, x in enumerate(row)] for i, row in enumerate(matrix)]
+        for step, matrix in numbers(experiment).items()
+    }
+
+
+def percent(fraction: float) -> str:
+    """A fraction in percent with two decimals, which says 0 or 100 only where it is exactly that."""
+    value = 100 * fraction
+    if fraction > 0 and value < 0.005:
+        return "<0.01 %"
+    if fraction < 1 and value >= 99.995:
+        return ">99.99 %"
+    return f"{value:.2f} %"
+
+
+def assert_shows(page: Page, experiment: Experiment) -> None:
+    """The worksheet has, at once or soon, every number of this experiment to the last bit, and the words for it."""
+    expected = numbers(experiment)
+    try:
+        page.wait_for_function(SHOWS, arg=expected)
+    except PlaywrightTimeout:
+        pass  # what stands there instead follows
+    assert {step: drive.matrix(page, step) for step in expected} == expected
+    assert {step: drive.texts(page, step) for step in expected} == texts(experiment)
+
+
+def _text(step: str, value: float, hides: bool) -> str:
+    if step == "mask":
+        return "hidden" if value else "visible"
+    if step == "masked_scores" and hides:
+        return "hidden"
+    if step == "weights":
+        return "0 hidden" if hides else percent(value)
+    return f"{value:.4f}".replace("-", "−")

@@ -1,0 +1,66 @@
+"""Experiments for hypothesis to draw, and what several tests need to make or compare tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from attention import LIMITS, Experiment, masks
+
+# how fast a machine draws says nothing about the engine, hence neither deadline nor the health check of speed
+law = settings(deadline=None, derandomize=True, max_examples=100, suppress_health_check=[HealthCheck.too_slow])
+
+SEEDS = st.integers(0, LIMITS.seed)
+
+
+def numbers(magnitude: float) -> st.SearchStrategy[float]:
+    """Numbers that float32 holds exactly, so that an oracle in double precision starts from the same ones."""
+    return st.floats(-magnitude, magnitude, width=32)
+
+
+def rows(n: int, d_model: int, magnitude: float) -> st.SearchStrategy[tuple[tuple[float, ...], ...]]:
+    row = st.lists(numbers(magnitude), min_size=d_model, max_size=d_model).map(tuple)
+    return st.lists(row, min_size=n, max_size=n).map(tuple)
+
+
+@st.composite
+def experiments(draw: st.DrawFn, mask: str | None = None) -> Experiment:
+    """Small and of moderate size, so that float32's rounding stays far below what the tests compare."""
+    n, d_model = draw(st.integers(1, 7)), draw(st.integers(1, 5))
+    return Experiment(
+        tokens=tuple("abcdefg"[:n]),
+        encodings=draw(rows(n, d_model, magnitude=2.0)),
+        seed=draw(SEEDS),
+        mask=mask or draw(st.sampled_from(masks.NAMES)),
+    )
+
+
+@st.composite
+def any_experiments(draw: st.DrawFn, mask: str | None = None) -> Experiment:
+    """Anything that is accepted, up to 64 x 64 numbers of up to 1e6: a few drawn numbers, repeated over the matrix."""
+    n, d_model = draw(st.integers(1, LIMITS.tokens)), draw(st.integers(1, LIMITS.dimensions))
+    pool = draw(st.lists(numbers(LIMITS.magnitude), min_size=1, max_size=40))
+    return Experiment(
+        tokens=("",) * n,
+        encodings=[[pool[(i * d_model + j) % len(pool)] for j in range(d_model)] for i in range(n)],
+        seed=draw(SEEDS),
+        mask=mask or draw(st.sampled_from(masks.NAMES)),
+    )
+
+
+@contextmanager
+def global_seed(seed: int) -> Iterator[None]:
+    """torch.manual_seed(seed), as the course's notebook does it, undone afterwards."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        yield
+
+
+def assert_printed(actual: Tensor, printed: list[list[float]]) -> None:
+    """The tensor is what the lesson prints, to 4 decimals: at most half a unit of the last one away."""
+    torch.testing.assert_close(actual, torch.tensor(printed, dtype=actual.dtype), rtol=0, atol=0.5e-4 + 1e-6)

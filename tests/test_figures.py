@@ -1,0 +1,256 @@
+"""Heatmaps: the trace's numbers on honest scales, row 1 on top, hidden cells never a number, labels never markup."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+import pytest
+import torch
+from hypothesis import given
+
+from attention import Experiment, Trace, figures, lessons, run, steps
+from tests.strategies import experiments, law
+
+LESSON = run(lessons.masked_self_attention())
+UNMASKED = run(replace(LESSON.experiment, mask="none"))
+HIDDEN = np.triu(np.ones((3, 3), dtype=bool), k=1)
+
+names = pytest.mark.parametrize("name", figures.NAMES)
+
+
+def labelled(*tokens: str, mask: str = "causal") -> Trace:
+    """Tokens with unlike encodings."""
+    return run(Experiment(tokens, [[math.sin(i), math.cos(3 * i)] for i in range(len(tokens))], mask=mask))
+
+
+def cells(figure: go.Figure) -> go.Heatmap:
+    """The heatmap that holds the numbers."""
+    assert figure.data[0].type == "heatmap"
+    return figure.data[0]
+
+
+def marks(figure: go.Figure) -> go.Heatmap:
+    """The invisible heatmap over the hidden cells, which carries their words."""
+    (found,) = [trace for trace in figure.data[1:] if trace.type == "heatmap"]
+    return found
+
+
+def percents(trace: Trace) -> np.ndarray:
+    return 100 * trace.heads[0].weights.double().numpy()
+
+
+def expected(trace: Trace, name: str) -> np.ndarray:
+    values = percents(trace) if name == "weights" else steps.matrix(trace, name).double().numpy()
+    hides = trace.heads[0].mask.numpy() if name != "scores" else np.zeros_like(values, dtype=bool)
+    return np.where(hides, np.nan, values)
+
+
+def texts(heatmap: Any) -> list[str]:
+    return [] if heatmap.text is None else [text for row in heatmap.text for text in row]
+
+
+@law
+@given(experiments())
+def test_a_heatmap_holds_exactly_the_traces_numbers_and_a_hole_where_one_is_hidden(experiment):
+    trace = run(experiment)
+    for name in figures.NAMES:
+        np.testing.assert_array_equal(cells(figures.heatmap(trace, name)).z, expected(trace, name))
+
+
+def test_scores_before_the_mask_have_no_holes_and_no_hatching():
+    figure = figures.heatmap(LESSON, "scores")
+    assert np.isfinite(cells(figure).z).all()
+    assert len(figure.data) == 1
+
+
+@names
+def test_without_a_mask_nothing_is_hatched(name):
+    assert len(figures.heatmap(UNMASKED, name).data) == 1
+
+
+@pytest.mark.parametrize(("name", "word", "hover"), [
+    ("masked_scores", "hidden", "hidden by the mask"),
+    ("weights", "0 hidden", "hidden: exactly 0 %"),
+])  # fmt: skip
+def test_a_hidden_cell_says_that_it_is_hidden_in_the_cell_and_in_its_hover(name, word, hover):
+    figure = figures.heatmap(LESSON, name)
+    assert [[bool(text) for text in row] for row in marks(figure).text] == HIDDEN.tolist()
+    assert set(texts(marks(figure))) == {word, ""}
+    assert hover in marks(figure).hovertemplate
+    np.testing.assert_array_equal(np.isfinite(marks(figure).z), HIDDEN)
+    assert [text == "" for text in texts(cells(figure))] == HIDDEN.flatten().tolist()
+
+
+@pytest.mark.parametrize("name", ["masked_scores", "weights"])
+def test_hidden_cells_are_hatched_and_only_those(name):
+    (hatch,) = [trace for trace in figures.heatmap(LESSON, name).data if trace.type == "scatter"]
+    assert hatch.fillpattern.shape
+    # row 1: keys 2 and 3 in one outline; row 2: key 3
+    corners = {(x, y) for x, y in zip(hatch.x, hatch.y, strict=True) if x is not None}
+    assert corners == {(1.5, 0.5), (3.5, 0.5), (3.5, 1.5), (1.5, 1.5), (2.5, 1.5), (2.5, 2.5), (3.5, 2.5)}
+
+
+@names
+@pytest.mark.parametrize("n", [3, 64])
+def test_no_fill_and_no_scientific_notation_reaches_the_figure(name, n):
+    figure = figures.heatmap(labelled(*["x"] * n), name)
+    shown = " ".join(text for heatmap in figure.data if heatmap.type == "heatmap" for text in texts(heatmap))
+    assert not re.search(r"\de[+-]?\d|inf|nan", shown)
+    assert np.nanmax(np.abs(np.asarray(cells(figure).z))) < 1e3
+
+
+@law
+@given(experiments())
+def test_scores_before_and_after_the_mask_share_one_scale_with_zero_in_its_middle(experiment):
+    trace = run(experiment)
+    before, after = (cells(figures.heatmap(trace, name)) for name in ("scores", "masked_scores"))
+    assert (before.zmin, before.zmax, before.colorscale) == (after.zmin, after.zmax, after.colorscale)
+    assert before.zmin == -before.zmax < 0
+    largest = np.abs(before.z).max()
+    assert before.zmax == (largest or 1)
+
+
+@law
+@given(experiments())
+def test_percentages_always_run_from_0_to_100(experiment):
+    weights = cells(figures.heatmap(run(experiment), "weights"))
+    assert (weights.zmin, weights.zmax) == (0, 100)
+
+
+@names
+@pytest.mark.parametrize("encodings", [[[0.0]] * 3, [[1.0]] * 3], ids=["all zero", "all equal"])
+def test_a_matrix_of_equal_numbers_has_a_scale_that_is_not_arbitrary(name, encodings):
+    heatmap = cells(figures.heatmap(run(Experiment(("a", "b", "c"), encodings, mask="none")), name))
+    assert len(np.unique(heatmap.z)) == 1
+    assert heatmap.zmin < heatmap.zmax
+    assert heatmap.zmin == (0 if name == "weights" else -heatmap.zmax)
+
+
+@names
+@pytest.mark.parametrize("n", [1, 3, 17, 64])
+def test_row_1_is_on_top_and_key_1_at_the_left(name, n):
+    figure = figures.heatmap(labelled(*["x"] * n), name)
+    assert tuple(figure.layout.yaxis.range) == (n + 0.5, 0.5)
+    assert tuple(figure.layout.xaxis.range) == (0.5, n + 0.5)
+    assert list(cells(figure).x) == list(cells(figure).y) == list(range(1, n + 1))
+
+
+@names
+def test_the_axes_say_query_and_key(name):
+    layout = figures.heatmap(LESSON, name).layout
+    assert (layout.yaxis.title.text, layout.xaxis.title.text) == ("query", "key")
+
+
+@names
+@pytest.mark.parametrize(
+    ("tokens", "shown"),
+    [
+        (("the", "cat", "the"), ("1 the", "2 cat", "3 the")),
+        (("1", "2", "10"), ("1 1", "2 2", "3 10")),
+        (("2026-01", "2026-02"), ("1 2026-01", "2 2026-02")),
+        (("</s>", "<b>x</b>"), ("1 &lt;/s&gt;", "2 &lt;b&gt;x&lt;/b&gt;")),
+        (("<a href", "&lt;"), ("1 &lt;a href", "2 &amp;lt;")),
+        (("%{z}", "$5 $6"), ("1 %{z}", "2 $5 $6")),
+        (("", " "), ("1", "2 ␠")),
+        (("a" * 64, "שלום"), ("1 aaaaaaa…", "2 \u2068שלום\u2069")),
+    ],
+)
+def test_labels_are_text_on_integer_places_so_that_they_neither_merge_nor_count_nor_become_markup(name, tokens, shown):
+    layout = figures.heatmap(labelled(*tokens), name).layout
+    for axis in (layout.xaxis, layout.yaxis):
+        assert list(axis.tickvals) == list(range(1, len(tokens) + 1))
+        assert axis.ticktext == shown
+
+
+@names
+@pytest.mark.parametrize("label", ["%{z}", "<b>x</b>", "{y}"])
+def test_a_label_never_reaches_a_template(name, label):
+    figure = figures.heatmap(labelled(label, "x", "x"), name)
+    plain = figures.heatmap(labelled("x", "x", "x"), name)
+    for heatmap, other in zip(figure.data, plain.data, strict=True):
+        assert (heatmap.hovertemplate, heatmap.text) == (other.hovertemplate, other.text)
+
+
+@names
+@pytest.mark.parametrize("n", [1, 6, 8, 9, 16])
+def test_up_to_16_tokens_every_visible_cell_holds_its_number(name, n):
+    trace = labelled(*["x"] * n)
+    heatmap = cells(figures.heatmap(trace, name))
+    for text, value in zip(texts(heatmap), expected(trace, name).flatten(), strict=True):
+        if math.isnan(value):
+            assert text == ""
+        else:
+            unit = " %" if name == "weights" and n <= 8 else ""
+            decimals = (2 if name == "weights" else 4) if n <= 8 else (1 if name == "weights" else 2)
+            assert text.replace("−", "-") == f"{value:.{decimals}f}{unit}"
+
+
+@names
+@pytest.mark.parametrize("n", [33, 64])
+def test_above_32_tokens_no_cell_holds_text(name, n):
+    for heatmap in figures.heatmap(labelled(*["x"] * n), name).data:
+        assert heatmap.text is None
+
+
+@pytest.mark.parametrize("n", [2, 8, 9, 16])
+@pytest.mark.parametrize("tiny", [1e-3, 1e-5, 1e-7])
+def test_a_weight_that_is_not_exactly_0_or_1_never_says_so(n, tiny):
+    trace = labelled(*["x"] * n)
+    weights = torch.eye(n)
+    weights[-1, 0], weights[-1, -1] = tiny, 1 - tiny
+    drawn = figures.heatmap(replace(trace, heads=(replace(trace.heads[0], weights=weights),)), "weights")
+    last_row = [text.removesuffix(" %") for text in cells(drawn).text[-1]]
+    assert not {last_row[0], last_row[-1]} & {"0.00", "0.0", "100.00", "100.0"}
+    assert cells(drawn).text[0][0].removesuffix(" %") in ("100.00", "100.0")
+
+
+@names
+def test_a_hover_gives_plain_digits_without_si_prefix_or_exponent(name):
+    assert "%{z:.8f}" in cells(figures.heatmap(LESSON, name)).hovertemplate
+
+
+def test_a_percentage_says_its_unit_in_the_hover():
+    assert "%{z:.8f} %<" in cells(figures.heatmap(LESSON, "weights")).hovertemplate
+
+
+@names
+@pytest.mark.parametrize("ink", ["#1c2530", "#e8edf3"])
+def test_all_text_is_in_the_ink_of_the_theme(name, ink):
+    figure = figures.heatmap(LESSON, name, ink)
+    layout = figure.layout
+    fonts = [layout.font, layout.title.font, *(font for axis in (layout.xaxis, layout.yaxis)
+                                               for font in (axis.tickfont, axis.title.font))]  # fmt: skip
+    fonts += [heatmap.textfont for heatmap in figure.data if heatmap.type == "heatmap"]
+    assert {font.color for font in fonts} == {ink}
+
+
+@pytest.mark.parametrize(
+    ("trace", "name", "begins", "ends"),
+    [
+        (LESSON, "scores", "Heatmap of scores, before the mask: 3 queries", "from -2.1230 to 2.8610."),
+        (LESSON, "masked_scores", "Heatmap of masked scores: 3", "-0.4725 to 2.8610; 3 cells are hidden by the mask."),
+        (LESSON, "weights", "Heatmap of percentages: 3", "3.1951 % to 100.0000 %; 3 cells are hidden by the mask."),
+        (UNMASKED, "weights", "Heatmap of percentages: 3 queries as rows, 3 keys as columns,", "to 89.5869 %."),
+        (labelled("a", "b"), "weights", "Heatmap of percentages: 2", "; 1 cell is hidden by the mask."),
+    ],
+)
+def test_a_heatmap_is_described_in_words(trace, name, begins, ends):
+    words = figures.described(trace, name)
+    assert words.startswith(begins)
+    assert words.endswith(ends)
+
+
+@pytest.mark.parametrize("n", [1, 5, 6, 8, 9, 16])
+def test_where_there_are_numbers_each_cell_is_large_enough_for_one(n):
+    assert figures.height(n) / n >= 27
+    assert figures.width(n) is None or figures.width(n) / n >= 27
+
+
+def test_64_tokens_take_no_more_room_than_the_page_has():
+    assert figures.width(64) is None
+    assert figures.height(64) <= 400

@@ -1,0 +1,81 @@
+"""What the browser is sent for the worksheet: every number of the trace, exactly, in the order of the steps."""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from attention import Experiment, Trace, lessons, run, steps
+from attention.ui.worksheet import SECTIONS, payload
+from tests.strategies import any_experiments, law
+
+LESSON = run(lessons.masked_self_attention())
+
+
+def matrices(sent: dict[str, Any]) -> dict[str, np.ndarray]:
+    """The block of values cut up as the browser does it: table by table, by the lengths of its axes."""
+    values = np.frombuffer(base64.b64decode(sent["values"], validate=True), dtype="<f8")
+    found = {}
+    for name, table in sent["tables"].items():
+        n, m = (len(sent["axes"][table[side]]) for side in ("rows", "columns"))
+        found[name], values = values[: n * m].reshape(n, m), values[n * m :]
+    assert len(values) == 0
+    return found
+
+
+def assert_sent(trace: Trace) -> None:
+    sent = matrices(json.loads(json.dumps(payload(trace))))
+    assert list(sent) == [step.name for step in steps.STEPS]
+    for name, values in sent.items():
+        # tobytes tells -0.0 from 0.0
+        assert values.tobytes() == steps.matrix(trace, name).double().numpy().tobytes(), name
+
+
+@pytest.mark.parametrize("mask", ["causal", "none"])
+def test_every_number_of_the_lesson_is_sent_exactly(mask):
+    assert_sent(run(replace(LESSON.experiment, mask=mask)))
+
+
+@law
+@given(any_experiments())
+def test_every_number_of_any_experiment_is_sent_exactly(experiment):
+    assert_sent(run(experiment))
+
+
+@pytest.mark.parametrize("stale", [True, False])
+def test_stale_numbers_are_marked_as_such(stale):
+    assert payload(LESSON, stale=stale)["stale"] is stale
+
+
+def test_numbers_are_not_stale_unless_said():
+    assert payload(LESSON)["stale"] is False
+
+
+def test_labels_are_sent_as_shown_and_whole():
+    labels = ("the", "", "x" * 64, "<b>")
+    sent = payload(run(Experiment(labels, [[0.5]] * 4)))
+    assert sent["axes"]["tokens"] == ["1 the", "2", "3 " + "x" * 13 + "…", "4 <b>"]
+    assert sent["whole"]["tokens"] == list(labels)
+
+
+def test_dimensions_are_named_as_in_the_grid():
+    sent = payload(run(Experiment(("a",), [[0.5] * 3])))
+    assert sent["axes"]["dimensions"] == sent["whole"]["dimensions"] == ["d1", "d2", "d3"]
+
+
+@pytest.mark.parametrize("step", steps.STEPS, ids=lambda step: step.name)
+def test_a_table_has_its_title_its_formula_and_the_courses_name(step):
+    table = payload(LESSON)["tables"][step.name]
+    assert (table["title"], table["course"], table["unit"]) == (step.title, step.course, step.unit)
+    assert table["formula"] == steps.formula(LESSON, step.name)
+
+
+def test_every_step_stands_in_one_line_of_the_worksheet_in_the_order_of_the_computation():
+    parts = [part for section in SECTIONS for line in section["lines"] for part in line]
+    assert [part for part in parts if part in steps.BY_NAME] == [step.name for step in steps.STEPS]

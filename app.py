@@ -1,5 +1,6 @@
 """The Attention Workbench: streamlit run app.py"""
 
+import sys
 from pathlib import Path
 
 import streamlit as st
@@ -10,9 +11,18 @@ st.set_page_config("Attention Workbench", UI / "icon.svg", layout="wide", initia
 st.html(UI / "frame.css")
 st.title("Attention Workbench", anchor=False)
 
-# The frame is on screen before PyTorch is imported, which takes seconds at a server's first visit.
-with st.spinner("Loading PyTorch…"):
-    from attention.ui import parts, process, state
+# The frame is on screen before PyTorch is imported, which takes seconds at a server's first visit; in the meantime the
+# browser fetches the code of a component and of a grid, which the page needs first.
+loading = st.empty()
+if "torch" not in sys.modules:
+    with loading.container(key="loading"):
+        st.markdown("Loading PyTorch…")
+        st.components.v2.component("loading", js="export default () => {}")()
+        st.dataframe({"d1": [0]})
+
+from attention.ui import parts, process, state  # noqa: E402
+
+loading.empty()
 
 PAGES = {
     "Learn": [

@@ -86,6 +86,7 @@ def encodings_grid() -> None:
         key=state.editor_key(),
         hide_index=True,
         num_rows="fixed",
+        on_change="ignore",  # worksheet.js says when there is something to read
         height=min(35 * (now.n + 1) + 2, 460),
         width=190 + 95 * now.d_model if now.d_model <= NARROW else "stretch",
         column_config={

@@ -12,6 +12,8 @@ export default function ({ data, parentElement, setTriggerValue }) {
     sheets.set(parentElement, sheet);
   }
   sheet.tell = (cell) => setTriggerValue("pin", cell);
+  current = sheet;
+  sheet.edited = () => setTriggerValue("edited", true);
   update(sheet, data);
 }
 
@@ -349,22 +351,31 @@ function focus(table, cell) {
 
 // ---- the grid beside it --------------------------------------------------------------------------------------------
 
-// Streamlit's grid sends an edit 150 ms after it was made, and a button that changes the grid's shape mounts a new grid,
-// with which an edit on its way would be lost. A click that follows a key in the grid so closely waits for the edit.
-const EDIT_LEAVES_AFTER = 250;
-let lastKeyInGrid = -Infinity;
+// Streamlit's grid would wait 150 ms before it sends an edit, in which a click on a button could overtake it. So it is
+// told to keep edits (on_change="ignore": they go along with whatever is sent next), and this says when there may be
+// something to send. A needless word costs a rerun that changes nothing; an edit that nobody sends would be the worse.
+let current; // the Sheet on screen
 
-if (!window.attentionGridGuard) {
-  window.attentionGridGuard = true; // this module can be loaded more than once in a page
-  document.addEventListener("keydown", (event) => {
-    if (event.target.closest?.(".stDataFrame, #portal")) lastKeyInGrid = performance.now();
-  }, true);
-  document.addEventListener("click", (event) => {
-    const left = lastKeyInGrid + EDIT_LEAVES_AFTER - performance.now();
-    const button = event.target.closest?.("button");
-    if (left <= 0 || !button) return;
-    event.stopImmediatePropagation();
-    event.preventDefault();
-    setTimeout(() => button.click(), left);
-  }, true);
-}
+const inGrid = (target) => Boolean(target?.closest?.("[class*=st-key-encodings], #portal"));
+const cellOpen = () => Boolean(document.querySelector("#portal .gdg-clip-region"));
+const tell = (after = 0) => setTimeout(() => current?.root.isConnected && current.edited(), after);
+const hear = (type, heard) => document.addEventListener(type, heard, true);
+let pasted = -Infinity;
+
+hear("keydown", (event) => {
+  const ends = cellOpen() ? ["Enter", "Tab"] : ["Delete", "Backspace"];
+  if (inGrid(event.target) && ends.includes(event.key)) tell();
+});
+hear("pointerdown", (event) => {
+  // a click elsewhere ends an edit; and a paste may have waited for a person to allow it
+  if ((cellOpen() && !event.target.closest("#portal")) || performance.now() - pasted < 60_000) tell();
+});
+hear("focusout", (event) => {
+  if (inGrid(event.target) && !inGrid(event.relatedTarget)) tell();
+});
+for (const type of ["paste", "cut"])
+  hear(type, (event) => {
+    if (!inGrid(event.target)) return;
+    pasted = performance.now();
+    for (const after of [30, 150, 500, 2000]) tell(after); // the grid reads the clipboard in its own time
+  });

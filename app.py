@@ -17,7 +17,7 @@ loading = st.empty()
 if "torch" not in sys.modules:
     with loading.container(key="loading"):
         st.markdown("Loading PyTorch…")
-        st.components.v2.component("loading", js="export default () => {}")()
+        st.components.v2.component("loading", js=(UI / "loading.js").read_text(encoding="utf-8"))()
         st.dataframe({"d1": [0]})
 
 from attention.ui import parts, process, state  # noqa: E402
@@ -28,7 +28,14 @@ PAGES = {
     "Learn": [
         st.Page("pages/learn/worksheet.py", title="Worksheet", icon=":material/grid_on:", default=True),
         st.Page("pages/learn/step_by_step.py", title="Step by step", icon=":material/footprint:"),
-    ]
+    ],
+    "Check": [
+        st.Page("pages/check/side_by_side.py", title="Two side by side", icon=":material/compare:"),
+    ],
+    "Share": [
+        st.Page("pages/share/take_away.py", title="Take away", icon=":material/download:"),
+        st.Page("pages/share/bring_in.py", title="Bring in", icon=":material/upload:"),
+    ],
 }
 
 process.start()

@@ -32,6 +32,13 @@ _short = reprlib.Repr()
 _short.maxstring = _short.maxother = _short.maxlong = 60
 
 
+def _shortly(value: object) -> str:
+    try:
+        return _short.repr(value)
+    except ValueError:  # Python writes no whole number of more than 4,300 digits
+        return "a number of too many digits"
+
+
 class ExperimentError(ValueError):
     """What is wrong with an experiment: `field`, `row`, `column` (from 0 or None), `rule`, the `value` received.
 
@@ -49,7 +56,10 @@ class ExperimentError(ValueError):
             place.append(f"{'row' if field.startswith('w_') else 'token'} {row + 1}")
         if column is not None:
             place.append(f"d{column + 1}")
-        super().__init__(f"{', '.join(place)}: {rule}; received {_short.repr(value)}")
+        super().__init__(f"{', '.join(place)}: {rule}; received {_shortly(value)}")
+
+    def __reduce__(self) -> tuple[type[ExperimentError], tuple[object, ...]]:
+        return type(self), (self.field, self.rule, self.value, self.row, self.column)
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,6 @@ def of(experiment: Experiment) -> Weights:
 
 
 def _linear_weight(d_model: int, generator: torch.Generator) -> Tensor:
-    weight = torch.empty(d_model, d_model)
+    weight = torch.empty(d_model, d_model, dtype=torch.float32)
     # sqrt(5) is what nn.Linear.reset_parameters passes; it makes the bound 1 / sqrt(d_model)
     return nn.init.kaiming_uniform_(weight, a=math.sqrt(5), generator=generator)

@@ -14,6 +14,7 @@ from attention import LIMITS, Experiment, masks
 
 # how fast a machine draws says nothing about the engine, hence neither deadline nor the health check of speed
 law = settings(deadline=None, derandomize=True, max_examples=100, suppress_health_check=[HealthCheck.too_slow])
+wide_law = settings(law, max_examples=40)  # for the costly ones: up to 64 x 64 numbers an experiment
 
 SEEDS = st.integers(0, LIMITS.seed)
 

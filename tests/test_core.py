@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from attention import LIMITS, Experiment, core, lessons
 from tests import oracle
 from tests.oracle import LESSON, MODES
-from tests.strategies import any_experiments, assert_printed, experiments, law, numbers, rows
+from tests.strategies import any_experiments, assert_printed, experiments, law, numbers, rows, wide_law
 
 COURSE_NAMES = {
     "q": "q",
@@ -171,19 +171,19 @@ def test_leading_dimensions_are_a_batch_of_independent_computations():
 # --- laws -----------------------------------------------------------------------------------------------------------
 
 
-@law
+@wide_law
 @given(experiment=any_experiments())
 def test_rows_of_weights_sum_to_1(experiment):
     check_rows_of_weights_sum_to_1(experiment)
 
 
-@law
+@wide_law
 @given(experiment=any_experiments(mask="causal"))
 def test_hidden_weights_are_exactly_0_however_large_the_encodings(experiment):
     check_hidden_weights_are_exactly_0(experiment)
 
 
-@law
+@wide_law
 @given(data=st.data(), experiment=any_experiments(mask="causal"))
 def test_under_the_causal_mask_a_later_token_never_reaches_an_earlier_output(data, experiment):
     kept = data.draw(st.integers(0, experiment.n))
@@ -215,7 +215,7 @@ def test_a_constant_added_to_a_row_of_scores_changes_no_weight(q, k, shift):
     torch.testing.assert_close(after.weights, before.weights, rtol=1e-4, atol=1e-4)
 
 
-@law
+@wide_law
 @given(experiment=any_experiments())
 def test_the_same_experiment_gives_the_same_bits(experiment):
     first, second = core.run(experiment), core.run(experiment)

@@ -245,6 +245,14 @@ def test_a_heatmap_is_described_in_words(trace, name, begins, ends):
     assert words.endswith(ends)
 
 
+@names
+@pytest.mark.parametrize("n", [1, 3, 9, 64])
+@pytest.mark.parametrize("mask", ["causal", "none"])
+def test_plotly_knows_every_property_of_a_figure(name, n, mask):
+    figure = figures.heatmap(labelled(*["x"] * n, mask=mask), name).to_dict()
+    go.Figure(figure)  # it raises on a property or a value that it does not know
+
+
 @pytest.mark.parametrize("n", [1, 5, 6, 8, 9, 16])
 def test_where_there_are_numbers_each_cell_is_large_enough_for_one(n):
     assert figures.height(n) / n >= 27

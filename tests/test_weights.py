@@ -63,6 +63,10 @@ def test_a_weight_is_2u_minus_1_over_the_root_of_d_model_in_the_order_of_the_dra
         )
 
 
+def test_weights_are_moved_to_the_device_asked_for():
+    assert {weight.device.type for weight in weights.draw(0, 2, "meta")} == {"meta"}
+
+
 def test_a_run_uses_the_weights_of_its_seed():
     head = core.run(Experiment(("a", "b"), ((1, 2, 3), (4, 5, 6)), seed=7)).heads[0]
     for ours, theirs in zip((head.w_q, head.w_k, head.w_v), linear_weights(7, 3), strict=True):
@@ -119,19 +123,15 @@ def test_drawing_k_before_q_gives_the_queries_the_keys_weights():
 
 
 @pytest.mark.parametrize(
-    ("disturbance", "first_wrong"),
-    [
-        pytest.param(lambda: torch.rand(1), "w_q", id="a number drawn after the seed"),
-        pytest.param(lambda: nn.Linear(2, 2), "w_q", id="a layer made after the seed"),
-    ],
+    "disturb", [lambda: torch.rand(1), lambda: nn.Linear(2, 2)], ids=["a number drawn", "a layer made"]
 )
-def test_anything_drawn_between_the_seed_and_the_weights_changes_them_all(disturbance, first_wrong):
+def test_anything_drawn_between_the_seed_and_the_weights_changes_them_all(disturb):
     with global_seed(LESSON["seed"]):
-        disturbance()
-        disturbed = weights.Weights(*(nn.Linear(2, 2, bias=False).weight.detach() for _ in "qkv"))
-    right = weights.draw(LESSON["seed"], 2)
-    assert not torch.allclose(getattr(disturbed, first_wrong), getattr(right, first_wrong))
-    assert_printed(getattr(right, first_wrong).T, LESSON["self_attention"]["W_q_T"])
+        disturb()
+        disturbed = [nn.Linear(2, 2, bias=False).weight.detach() for _ in "qkv"]
+    for wrong, right, name in zip(disturbed, weights.draw(LESSON["seed"], 2), "qkv", strict=True):
+        assert not torch.allclose(wrong, right)
+        assert_printed(right.T, LESSON["self_attention"][f"W_{name}_T"])
 
 
 def test_a_bias_leaves_w_q_alone_and_shifts_every_draw_after_it():

@@ -10,7 +10,8 @@ from streamlit.delta_generator import DeltaGenerator
 from attention import checks, devices, grid, lessons
 from attention.checks import Agreement
 from attention.core import Trace
-from attention.experiment import LIMITS
+from attention.experiment import LIMITS, Experiment
+from attention.fingerprint import fingerprint
 from attention.masks import NAMES
 from attention.ui import state
 
@@ -36,6 +37,7 @@ def controls() -> None:
             "Mask",
             NAMES,
             default=state.LESSON.mask,
+            required=True,
             key="mask",
             bind="query-params",
             help="causal: a token sees itself and the tokens before it. none: every token sees every token.",
@@ -122,6 +124,44 @@ def problems(found: state.Current) -> None:
         st.caption(f"and {many - 8} more")
 
 
+def history() -> None:
+    """Undo and redo, with the last change in words."""
+    past = state.past()
+    with st.container(horizontal=True, gap="small", vertical_alignment="center"):
+        undone = st.button(
+            "Undo", key="undo", on_click=state.undo, disabled=not past.past, icon=":material/undo:", shortcut="Ctrl+Z"
+        )
+        redone = st.button(
+            "Redo",
+            key="redo",
+            on_click=state.redo,
+            disabled=not past.future,
+            icon=":material/redo:",
+            shortcut="Ctrl+Shift+Z",
+        )
+    if past.last_change:
+        # st.text, because a change can hold what a person typed
+        st.text(f"Last change: {past.last_change}")
+    if undone or redone:
+        st.rerun()  # the controls stand outside of the page's fragment
+
+
+def copy_link(page: str = "") -> None:
+    """A button that makes the link to a page, and the link with a button that copies it."""
+    st.button("Copy link", key="make_link", on_click=state.make_link, args=(page,), icon=":material/link:")
+    made = state.made_link()
+    if made:
+        st.code(made, language=None, wrap_lines=True)
+
+
+def weights_note(experiment: Experiment) -> None:
+    """Where weights were given by hand: that the seed does not decide any more, and the way back."""
+    if experiment.weights is None:
+        return
+    st.info("Weights edited by hand; the seed no longer decides.", icon=":material/edit:")
+    st.button("Back to the seed", key="back_to_seed", on_click=state.give_weights, args=(None,))
+
+
 def proof(trace: Trace) -> None:
     """The badge, exactly while these are the lesson's numbers, and the agreement with PyTorch's own kernels."""
     st.caption(
@@ -133,6 +173,10 @@ def proof(trace: Trace) -> None:
         if lessons.is_the_lesson(trace):
             st.badge("These are the lesson's numbers", icon=":material/check:", color="green")
         st.caption(f"agrees with PyTorch's own kernel to {_size(agreement.kernels)}", help=_details(agreement))
+        st.caption(
+            f"fingerprint {fingerprint(trace)}",
+            help="Whoever has the same fingerprint on screen looks at the same experiment and the same output.",
+        )
 
 
 def _size(difference: float) -> str:

@@ -1,62 +1,152 @@
 """The current experiment of a session: the only place that touches st.session_state.
 
-The truth is a Grid (what stands in the cells) and three small controls. The editor on screen is mounted from the grid
-once for each version; its edits are laid over the mounted grid whenever the grid is asked for, so none is lost, and
-whatever changes the grid's shape mounts a fresh editor under the next version.
+The truth is a History of Documents (what stands in the grid, right or wrong, and the small controls). The editor on
+screen is mounted from a grid once for each version; its edits are laid over the mounted grid whenever the grid is asked
+for, so none is lost, and whatever replaces the grid mounts a fresh editor under the next version.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
+from urllib.parse import urlencode
 
 import pandas as pd
 import streamlit as st
 
-from attention import devices, grid, lessons
+from attention import devices, files, grid, history, lessons, link
 from attention.core import Trace
-from attention.experiment import LIMITS, Experiment, ExperimentError
+from attention.experiment import Experiment, ExperimentError, Matrix
 from attention.explain import named
-from attention.masks import NAMES
+from attention.grid import Grid
+from attention.history import Document, History
+from attention.paste import PasteError
 
 LESSON = lessons.masked_self_attention()
+CONTROLS = ("seed", "mask", "device")
+PAGES = ("step_by_step", "take_away", "bring_in", "side_by_side")
+"""The pages' names in the address, but for the first one's, which is empty."""
 
 
 class Current(NamedTuple):
-    """What the page shows: the last good experiment, and the problems of the grid that keep it from being today's."""
+    """What a page shows: the last good experiment, and the problems of the grid that keep it from being today's."""
 
     experiment: Experiment
     problems: tuple[ExperimentError, ...]
 
 
+# --- the session ----------------------------------------------------------------------------------------------------
+
+
 def start() -> None:
-    """Begin a session: the lesson in the grid, the link's parameters in the controls, a notice for each bad one."""
+    """Begin a session with what the address holds: a link's experiment, else the lesson; a notice for each problem."""
     if "version" in st.session_state:
         return
-    st.session_state.version = 0
-    st.session_state.notices = _notices()
+    address = [(name, value) for name in st.query_params for value in st.query_params.get_all(name)]
+    experiment, problems = link.read(urlencode(address, errors="surrogatepass"))
+    st.session_state.notices = [problem.words() for problem in problems]
+    if experiment.device not in devices.available():
+        words = f"The link asks for the device {experiment.device}, which this machine lacks; the CPU computes."
+        st.session_state.notices.append(words)
+        experiment = replace(experiment, device="cpu")
     st.session_state.trail = tuple(st.query_params.get_all("cell")[-1:])
     st.session_state.cell_from_link = True
-    _mount(grid.of(LESSON))
-    st.session_state.good = LESSON
-
-
-def current_grid() -> grid.Grid:
-    """What stands in the grid now: the mounted one with the editor's edits laid over it."""
-    changes: Any = st.session_state.get(editor_key(), {}).get("edited_rows", {})
-    return grid.edited(st.session_state.mounted, changes)
+    st.session_state.version = 0
+    st.session_state.opened = experiment
+    _keep(History(history.of(experiment)), experiment)
+    nonsense = {problem.field for problem in problems} & set(CONTROLS)
+    for name in nonsense:
+        del st.query_params[name]
+    if nonsense:
+        st.rerun()  # so that the controls never see it: they would make a sense of their own of it
 
 
 def current() -> Current:
-    """The experiment of the grid and the controls; where the grid has a problem, the last good encodings stay."""
-    now = current_grid()
-    reading = grid.read(now)
-    seed, mask, device = (st.session_state[name] for name in ("seed", "mask", "device"))
+    """The experiment of now; a change since the last time that anyone asked becomes a step that can be undone."""
     good: Experiment = st.session_state.good
-    tokens, encodings = (now.labels, reading.encodings) if reading.encodings else (good.tokens, good.encodings)
-    st.session_state.good = Experiment(tokens, encodings, seed, mask, device)
-    return Current(st.session_state.good, reading.problems)
+    # a control that was emptied is None until it has a value again
+    seed, mask, device = (getattr(good, n) if st.session_state[n] is None else st.session_state[n] for n in CONTROLS)
+    now = Document(current_grid(), seed, mask, device, st.session_state.weights)
+    st.session_state.history = past().changed_to(now)
+    st.session_state.good, problems = now.read(good)
+    _tidy_address(st.session_state.good)
+    return Current(st.session_state.good, problems)
+
+
+def past() -> History:
+    """What can be undone and redone."""
+    found: History = st.session_state.history
+    return found
+
+
+def undo() -> None:
+    """Take the last change back."""
+    _restore(past().undone())
+
+
+def redo() -> None:
+    """Make the change that was undone last again."""
+    _restore(past().redone())
+
+
+def open_experiment(experiment: Experiment) -> None:
+    """Replace everything by another experiment; what was there can be undone."""
+    current()  # an edit that nobody asked for yet is a step of its own
+    _restore(past().changed_to(history.of(experiment)))
+
+
+def reset() -> None:
+    """Back to the lesson."""
+    open_experiment(LESSON)
+
+
+def is_fresh() -> bool:
+    """Has nothing been done in this session yet?"""
+    return not past().past and not past().future
+
+
+def restore_kept() -> None:
+    """The browser had another experiment for this session: it is read as strictly as any file, and shown."""
+    try:
+        kept = files.read_json(str(st.session_state.keeper["restore"] or ""))
+        open_experiment(kept if kept.device in devices.available() else replace(kept, device="cpu"))
+    except (ExperimentError, PasteError):
+        return  # nothing that can be shown was kept
+    st.session_state.restored = True
+
+
+def was_restored() -> bool:
+    """True once after the browser's experiment was taken."""
+    return bool(st.session_state.pop("restored", False))
+
+
+def _restore(new: History) -> None:
+    document = new.now
+    good, _ = document.read(st.session_state.good)
+    _keep(new, good)
+    st.session_state.seed, st.session_state.mask, st.session_state.device = (
+        document.seed,
+        document.mask,
+        document.device,
+    )
+
+
+def _keep(new: History, good: Experiment) -> None:
+    st.session_state.history, st.session_state.good, st.session_state.weights = new, good, new.now.weights
+    _mount(new.now.grid)
+
+
+# --- the grid -------------------------------------------------------------------------------------------------------
+
+
+def current_grid() -> Grid:
+    """What stands in the grid now: the mounted one with the editor's edits laid over it."""
+    if editor_key() not in st.session_state:
+        return past().now.grid  # no editor is on screen
+    changes: Any = st.session_state[editor_key()].get("edited_rows", {})
+    return grid.edited(st.session_state.mounted, changes)
 
 
 def editor_key() -> str:
@@ -66,19 +156,29 @@ def editor_key() -> str:
 
 def editor_frame() -> pd.DataFrame:
     """What the editor is mounted from: the same object for as long as it stays mounted."""
+    if editor_key() not in st.session_state and st.session_state.mounted != past().now.grid:
+        _mount(past().now.grid)  # the page was left, and with it the editor's edits
     frame: pd.DataFrame = st.session_state.frame
     return frame
 
 
-def change_grid(change: Callable[[grid.Grid], grid.Grid]) -> None:
+def change_grid(change: Callable[[Grid], Grid]) -> None:
     """Change the shape of the grid, with all that was typed in it, and mount a fresh editor."""
-    _mount(change(current_grid()))
+    current()
+    now = past().now
+    _restore(past().changed_to(replace(now, grid=change(now.grid))))
 
 
-def reset() -> None:
-    """Back to the lesson: grid, seed, mask, and the CPU."""
-    _mount(grid.of(LESSON))
-    st.session_state.seed, st.session_state.mask, st.session_state.device = LESSON.seed, LESSON.mask, LESSON.device
+def _mount(new: Grid) -> None:
+    st.session_state.version += 1
+    st.session_state.mounted = new
+    st.session_state.frame = pd.DataFrame(
+        {"position": range(1, new.n + 1), "token": list(new.labels)}
+        | {grid.column(j): [row[j] for row in new.cells] for j in range(new.d_model)}
+    )
+
+
+# --- seed and weights -----------------------------------------------------------------------------------------------
 
 
 def new_seed() -> None:
@@ -86,18 +186,71 @@ def new_seed() -> None:
     st.session_state.seed = random.randrange(10_000)  # noqa: S311  (nothing secret hangs on it)
 
 
+def give_weights(weights: tuple[Matrix, Matrix, Matrix] | None) -> None:
+    """Weights given by hand from now on, or None for those that the seed draws."""
+    st.session_state.weights = weights
+
+
+# --- the address ----------------------------------------------------------------------------------------------------
+
+
+def made_link() -> str | None:
+    """The link that was asked for, as long as it is the link of what is on screen."""
+    made: tuple[Document, str | None, str] | None = st.session_state.get("made_link")
+    return made[2] if made and made[:2] == (past().now, _last_of_trail()) else None
+
+
+def make_link(page: str = "") -> None:
+    """Make the link of the experiment and the pinned cell, to a page; one that would be too long says so.
+
+    page is the page's name in the address, "" for the first one.
+    """
+    try:
+        experiment = current().experiment
+        root = (st.context.url or "").partition("?")[0].rstrip("/")
+        here = root.rpartition("/")[2]
+        root = root.removesuffix(f"/{here}") if here in PAGES else root
+        text = f"{root}/{page}?{link.write(experiment, _last_of_trail())}"
+    except link.LinkTooLong as error:
+        st.session_state.notices = [*notices(), f"No link was made: {error}."]
+        return
+    st.session_state.made_link = (past().now, _last_of_trail(), text)
+
+
+def notices() -> list[str]:
+    """What the person should know: what was wrong with the link that opened this session, and the like."""
+    found: list[str] = st.session_state.notices
+    return found
+
+
+def dismiss_notices() -> None:
+    """The person has read them."""
+    st.session_state.notices = []
+
+
+def _tidy_address(now: Experiment) -> None:
+    """What a link brought stays in the address for as long as it is what is on screen, and not longer."""
+    opened: Experiment = st.session_state.opened
+    if (now.tokens, now.encodings, now.weights) != (opened.tokens, opened.encodings, opened.weights):
+        for name in ("v", "z", *link.PACKED):
+            if name in st.query_params:
+                del st.query_params[name]
+
+
+# --- the pinned cell ------------------------------------------------------------------------------------------------
+
+
 def pinned(trace: Trace) -> str | None:
     """The cell whose arithmetic is shown, as "weights.1.0"; none when the experiment has no such cell (any more)."""
-    trail: tuple[str, ...] = st.session_state.trail
+    cell = _last_of_trail()
     try:
-        if trail:
-            named(trace, trail[-1])
+        if cell:
+            named(trace, cell)
     except ExperimentError as error:
-        st.session_state.trail = trail = ()
+        st.session_state.trail, cell = (), None
         if st.session_state.cell_from_link:
             st.session_state.notices = [*notices(), f"The link's cell {error.rule}; nothing is pinned."]
     st.session_state.cell_from_link = False
-    cell = trail[-1] if trail else None
     if st.query_params.get("cell") != cell:
         if cell:
             st.query_params["cell"] = cell
@@ -137,45 +290,5 @@ def unpin() -> None:
     st.session_state.trail = ()
 
 
-def notices() -> list[str]:
-    """What was wrong with the link that opened this session."""
-    found: list[str] = st.session_state.notices
-    return found
-
-
-def dismiss_notices() -> None:
-    """The person has read them."""
-    st.session_state.notices = []
-
-
-def _mount(new: grid.Grid) -> None:
-    st.session_state.version += 1
-    st.session_state.mounted = new
-    st.session_state.frame = pd.DataFrame(
-        {"position": range(1, new.n + 1), "token": list(new.labels)}
-        | {grid.column(j): [row[j] for row in new.cells] for j in range(new.d_model)}
-    )
-
-
-def _notices() -> list[str]:
-    """A sentence for each parameter of the address that the controls could not take; they keep their defaults."""
-    found = []
-    for name, rule, good in (
-        ("seed", f"a whole number from 0 to {LIMITS.seed}", _is_seed),
-        ("mask", " or ".join(NAMES), NAMES.__contains__),
-        ("device", "a device that this machine has", devices.available().__contains__),
-    ):
-        values = st.query_params.get_all(name)
-        if len(values) > 1:
-            found.append(f"The link gives {name} {len(values)} times; the default is used.")
-        elif values and not good(values[0]):
-            given = values[0] if len(values[0]) <= 40 else values[0][:39] + "…"
-            if name == "device":
-                found.append(f"The link asks for the device “{given}”, which this machine lacks; the CPU computes.")
-            else:
-                found.append(f"The link's {name} “{given}” is not {rule}; the default is used.")
-    return found
-
-
-def _is_seed(text: str) -> bool:
-    return text.isascii() and text.isdecimal() and len(text) <= 10 and int(text) <= LIMITS.seed
+def _last_of_trail() -> str | None:
+    return trail()[-1] if trail() else None

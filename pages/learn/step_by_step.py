@@ -3,7 +3,7 @@
 import streamlit as st
 
 from attention.core import run
-from attention.ui import parts, state, stepper
+from attention.ui import keeper, parts, state, stepper
 
 st.markdown("**The course's code, line by line, on your experiment.**")
 st.caption(
@@ -15,4 +15,6 @@ parts.problems(now)
 trace = run(now.experiment)
 state.pinned(trace)
 stepper.show(trace)
+parts.copy_link("step_by_step")
+keeper.keep(trace)
 st.page_link("pages/learn/worksheet.py", label="Back to the worksheet", icon=":material/grid_on:")

@@ -4,7 +4,7 @@ import streamlit as st
 
 from attention.core import run
 from attention.printed import printed
-from attention.ui import parts, state, why, worksheet
+from attention.ui import keeper, parts, state, why, worksheet
 
 
 @st.fragment
@@ -25,7 +25,10 @@ def page() -> None:
 
     with right:
         parts.proof(trace)
+        parts.weights_note(now.experiment)
         parts.problems(now)
+        parts.history()
+        parts.copy_link()
         why.panel(trace, pinned)
     st.subheader("Heatmaps", anchor=False)
     st.caption("Scores before and after the mask share one colour scale; percentages always run from 0 to 100 %.")
@@ -34,6 +37,7 @@ def page() -> None:
     if as_printed.open:
         as_printed.caption("The same steps under the names of the course's code, to compare with a notebook.")
         as_printed.code(printed(trace), language=None, wrap_lines=True)
+    keeper.keep(trace)
 
 
 page()

@@ -92,6 +92,12 @@ def type_cell(page: Page, column: int, row: int, text: str, grid: str = GRID) ->
     write_cell(page, column, row, text, grid)
     page.keyboard.press("Enter")
     editor(page).wait_for(state="detached")
+    # the grid moves on to the next row, where there is one: a walk that starts before it does loses its way
+    canvas = page.locator(f"{grid} {CANVAS}").first
+    last_row = int(canvas.locator("table").first.get_attribute("aria-rowcount") or 0) - 2
+    canvas.locator(f"[data-testid=glide-cell-{column}-{min(row + 1, last_row)}][aria-selected=true]").wait_for(
+        state="attached"
+    )
 
 
 def paste(page: Page, column: int, row: int, text: str, grid: str = GRID) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 
 from playwright.sync_api import Page
@@ -64,10 +65,8 @@ def percent(fraction: float) -> str:
 def assert_shows(page: Page, experiment: Experiment) -> None:
     """The worksheet has, at once or soon, every number of this experiment to the last bit, and the words for it."""
     expected = numbers(experiment)
-    try:
+    with contextlib.suppress(PlaywrightTimeout):  # what stands there instead follows
         page.wait_for_function(SHOWS, arg=expected)
-    except PlaywrightTimeout:
-        pass  # what stands there instead follows
     assert {step: drive.matrix(page, step) for step in expected} == expected
     assert {step: drive.texts(page, step) for step in expected} == texts(experiment)
 

@@ -55,16 +55,13 @@ def go(page: Page, *keys: str) -> Focused:
     return focused(page)
 
 
-def test_the_tab_key_leads_into_the_worksheet_and_from_matrix_to_matrix(page: Page):
+def test_the_tab_key_leads_from_matrix_to_matrix_and_arrows_walk_the_cells_of_one(page: Page):
     drive.open(page, "/")
     into_the_worksheet(page)
     assert focused(page).place == ("encodings", 0, 0)
     for step in steps.STEPS[1:]:
         assert go(page, "Tab").place == (step.name, 0, 0)
 
-
-def test_arrows_walk_the_cells_of_a_matrix_and_stop_at_its_top_and_bottom(page: Page):
-    drive.open(page, "/")
     into_the_worksheet(page)
     assert go(page, "ArrowUp").place == ("encodings", 0, 0)
     assert go(page, "ArrowDown").place == ("encodings", 1, 0)
@@ -106,6 +103,11 @@ def test_arrows_lead_through_every_matrix_and_the_line_reads_every_digit(page: P
         page.keyboard.press("ArrowRight")
     assert focused(page).place == walk[-1]  # right of the last matrix lies nothing
 
+    # the pointer reads the whole value too
+    cell = drive.table(page, "output").locator("td[data-row='2'][data-col='0']")
+    cell.hover()
+    assert float(cell.get_attribute("title") or "") == numbers["output"][2][0]
+
 
 def test_the_focus_stays_on_its_cell_when_the_numbers_change(page: Page):
     drive.open(page, "/")
@@ -116,11 +118,3 @@ def test_the_focus_stays_on_its_cell_when_the_numbers_change(page: Page):
     page.get_by_role("radio", name="none").dispatch_event("click")
     page.wait_for_function("() => location.search.includes('mask=none')")
     assert focused(page).place == before.place
-
-
-def test_the_pointer_reads_the_whole_value_too(page: Page):
-    drive.open(page, "/")
-    cell = drive.table(page, "output").locator("td[data-row='2'][data-col='0']")
-    cell.hover()
-    value = engine.numbers(engine.LESSON)["output"][2][0]
-    assert float(cell.get_attribute("title") or "") == value

@@ -31,6 +31,9 @@ COLOURS = """element => {
 }"""
 CELLS = "cells => { const colours = (" + COLOURS + "); return cells.map((cell) => colours(cell)); }"
 
+HATCHED = "cell => getComputedStyle(cell).backgroundImage.includes('gradient')"
+INK = "text => getComputedStyle(text).fill.match(/[0-9.]+/g).slice(0, 3).map(Number)"
+
 Colour = list[int]
 
 
@@ -77,16 +80,26 @@ def test_every_number_can_be_read_and_axe_finds_nothing_serious(new_page: OpenPa
     ]
     assert too_faint == []
 
-    # positive, negative and hidden cells look different
-    looks = [
-        drive.table(page, "masked_scores").locator("td[data-row]").nth(k).evaluate(
-            "cell => [getComputedStyle(cell).backgroundColor, getComputedStyle(cell).backgroundImage].join()"
-        )
-        for k in (1, 7, 8)
-    ]  # fmt: skip
-    assert len(set(looks)) == 3
+    for step in ("encodings", "w_q", "q", "scores", "output"):
+        assert_tints_follow_the_sign(page, step)
+    cells = drive.table(page, "masked_scores")
+    assert cells.locator("td[data-hidden]").first.evaluate(HATCHED)
+    assert not cells.locator("td[data-row]:not([data-hidden])").first.evaluate(HATCHED)
+    for step in drive.HEATMAPS:
+        ink = page.locator(f".st-key-heatmap-{step} .ytick text").first.evaluate(INK)
+        assert contrast(ink, background) > 7
 
     assert findings(page) == []
+
+
+def assert_tints_follow_the_sign(page: Page, step: str) -> None:
+    """Blue above zero, orange below, for every number that is not too small for a tint to be seen."""
+    values = [x for row in engine.numbers(engine.LESSON)[step] for x in row]
+    cells = drive.table(page, step).locator("td[data-row]").evaluate_all(CELLS)
+    for value, (_, (colour,)) in zip(values, cells, strict=True):
+        if abs(value) > 0.1 * max(map(abs, values)):
+            red, _, blue = colour
+            assert (blue > red) is (value > 0), (step, value)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -99,15 +112,3 @@ def test_axe_finds_nothing_serious_while_a_cell_is_bad_and_with_everything_opene
     expect(page.get_by_test_id("stCode")).to_contain_text("tensor([[ 0.6038,  0.7434],")
     drive.drawn(page)
     assert findings(page) == []
-
-
-def test_colours_follow_the_sign_around_zero(page: Page):
-    drive.open(page, "/")
-    expect(drive.table(page, "output")).to_be_visible()
-    numbers = engine.numbers(engine.LESSON)
-    for step in ("encodings", "w_q", "q", "scores", "output"):
-        tints = drive.table(page, step).locator("td[data-row]").evaluate_all(CELLS)
-        for value, (_, (colour,)) in zip([x for row in numbers[step] for x in row], tints, strict=True):
-            red, _, blue = colour
-            if abs(value) > 0.1 * max(abs(x) for row in numbers[step] for x in row):
-                assert (blue > red) is (value > 0), (step, value)

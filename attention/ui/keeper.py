@@ -1,0 +1,27 @@
+"""The browser keeps the last experiment, so that a session that begins anew has it again: the server keeps nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import streamlit as st
+
+from attention import files
+from attention.core import Trace
+from attention.ui import state
+
+_component = st.components.v2.component(
+    "attention_keeper", js=(Path(__file__).parent / "keeper.js").read_text(encoding="utf-8")
+)
+
+
+def keep(trace: Trace) -> None:
+    """Hand the experiment to the browser; where the browser had another one for this fresh session, take that."""
+    _component(
+        key="keeper",
+        data={"fresh": state.is_fresh(), "experiment": files.to_json(trace.experiment, trace)},
+        on_restore_change=state.restore_kept,
+        height=1,
+    )
+    if state.was_restored():
+        st.rerun()  # the controls stand outside of the page's fragment

@@ -1,0 +1,111 @@
+"""Choosing two experiments, and showing both with their difference."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pandas as pd
+import streamlit as st
+
+from attention import devices, grid, labels, link, shown, steps
+from attention.compare import Compared, compare, first_parting
+from attention.core import Trace
+from attention.experiment import LIMITS, Experiment
+from attention.masks import NAMES
+from attention.ui import state
+
+SOURCES = ("on screen", "the lesson", "a link")
+
+
+def choose(side: str, now: Experiment, mask: str) -> Experiment:
+    """One of the two: where it comes from, and what is different about it."""
+    st.markdown(f"**{side}**")
+    source = st.segmented_control("From", SOURCES, default=SOURCES[0], required=True, key=f"source-{side}")
+    start = now
+    if source == "the lesson":
+        start = state.LESSON
+    if source == "a link":
+        start = _from_link(side)
+    with st.container(horizontal=True):
+        seed = st.number_input(
+            "Seed",
+            min_value=0,
+            max_value=LIMITS.seed,
+            value=start.seed,
+            step=1,
+            key=f"seed-{side}-{start.seed}",
+            width=160,
+        )
+        chosen = st.selectbox("Mask", NAMES, index=NAMES.index(mask), key=f"mask-{side}", width=130)
+        device = st.selectbox("Device", devices.available(), key=f"device-{side}", width=130)
+    return replace(start, seed=seed, mask=chosen, device=device)
+
+
+def _from_link(side: str) -> Experiment:
+    text = st.text_input("The link, or its part after the ?", key=f"link-{side}")
+    experiment, found = link.read(text)
+    if found:
+        # st.text: a link's text is shown as it is, never read as Markdown
+        st.text("\n".join(problem.words() for problem in found))
+    return experiment
+
+
+def show(a: Trace, b: Trace) -> None:
+    """How far the two are apart at each step, where they part first, and the matrices of the step that is picked."""
+    compared = compare(a, b)
+    parting = first_parting(compared)
+    if parting is None:
+        st.success("The two are the same at every step, to the last bit.", icon=":material/check:")
+    else:
+        st.info(f"They part first at: {steps.BY_NAME[parting].title.lower()}.", icon=":material/call_split:")
+    st.dataframe(
+        _overview(compared), hide_index=True, width="content", height=35 * (len(compared) + 1) + 2, key="overview"
+    )
+    names = [step.name for step in steps.STEPS]
+    picked = st.selectbox(
+        "Step",
+        names,
+        index=names.index(parting or "output"),
+        format_func=lambda name: steps.BY_NAME[name].title,
+        key=f"step-{parting}",
+    )
+    each = compared[names.index(picked)]
+    sides = (("A", a, each.a), ("B", b, each.b), ("B − A", a, each.difference))
+    for place, (title, trace, matrix) in zip(st.columns(3), sides, strict=True):
+        place.markdown(f"**{title}**")
+        if matrix is None:
+            place.caption("The shapes differ, so there is no difference to show.")
+        else:
+            place.dataframe(_table(trace, picked, matrix.tolist()), width="content", key=f"table-{title}")
+
+
+def _overview(compared: list[Compared]) -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "step": [steps.BY_NAME[each.step].title for each in compared],
+            "largest difference": [_largest(each) for each in compared],
+            "same": ["to the last bit" if each.same else "no" for each in compared],
+        }
+    )
+
+
+def _largest(each: Compared) -> str:
+    if each.difference is None:
+        return f"{tuple(each.a.shape)} against {tuple(each.b.shape)}"
+    return "one hides what the other shows" if each.largest is None else f"{each.largest:.6g}"
+
+
+def _table(trace: Trace, step_name: str, rows: list[list[float]]) -> pd.DataFrame:
+    step = steps.BY_NAME[step_name]
+    axes = {
+        "tokens": [labels.shown(label, i) for i, label in enumerate(trace.experiment.tokens)],
+        "dimensions": [grid.column(j) for j in range(trace.experiment.d_model)],
+    }
+    cells = [["only one hides it" if x != x else _cell(step, x) for x in row] for row in rows]
+    return pd.DataFrame(cells, index=axes[step.rows], columns=axes[step.columns])
+
+
+def _cell(step: steps.Step, value: float) -> str:
+    if step.unit == "hidden":
+        return {0.0: "visible", 1.0: "hidden"}.get(value, shown.number(value, 0))
+    return "hidden" if value == float("-inf") else shown.number(value, 6)

@@ -1,0 +1,163 @@
+"""The page "Step by step", through app.py: what its stepper is sent, on the experiment of the worksheet."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from streamlit.testing.v1 import AppTest
+
+from attention import Experiment, MaskedSelfAttention, Trace, core, lessons, lines, run, steps
+from attention.ui import stepper
+from tests.strategies import experiments
+from tests.test_app import click, edit, notices, opened, ran
+from tests.test_explain import few
+from tests.test_why import pinned
+
+LESSON = lessons.masked_self_attention()
+STEP_BY_STEP, WORKSHEET = "pages/learn/step_by_step.py", "pages/learn/worksheet.py"
+
+
+def turn_to(visitor: AppTest, page: str) -> AppTest:
+    visitor.switch_page(page)
+    return ran(visitor)
+
+
+def sent(visitor: AppTest) -> dict[str, Any]:
+    return json.loads(visitor.get_by_key("stepper").proto.json)
+
+
+def payload(trace: Trace) -> dict[str, Any]:
+    """What the browser reads of it: JSON, which knows neither NaN nor infinity."""
+    return json.loads(json.dumps(stepper.payload(trace), allow_nan=False))
+
+
+# ---- the page --------------------------------------------------------------------------------------------------------
+
+
+def test_the_page_runs_the_lesson():
+    assert sent(turn_to(opened(), STEP_BY_STEP)) == payload(run(LESSON))
+
+
+@pytest.mark.parametrize(
+    ("link", "experiment"),
+    [
+        ({"seed": "7"}, replace(LESSON, seed=7)),
+        ({"mask": "none"}, replace(LESSON, mask="none")),
+        ({"seed": "7", "mask": "none"}, replace(LESSON, seed=7, mask="none")),
+    ],
+)
+def test_the_page_runs_the_experiment_of_a_link(link, experiment):
+    assert sent(turn_to(opened(**link), STEP_BY_STEP)) == payload(run(experiment))
+
+
+def test_the_page_runs_what_was_typed_on_the_worksheet():
+    visitor = opened()
+    edit(visitor, {1: {"d2": "9.5", "token": "<b>"}})
+    rows = (LESSON.encodings[0], (0.57, 9.5), LESSON.encodings[2])
+    typed = replace(LESSON, encodings=rows, tokens=("write", "<b>", "poem"))
+    assert sent(turn_to(visitor, STEP_BY_STEP)) == payload(run(typed))
+
+
+def test_the_controls_work_on_this_page_too():
+    visitor = turn_to(opened(), STEP_BY_STEP)
+    visitor.number_input(key="seed").set_value(7)
+    ran(visitor)
+    assert sent(visitor) == payload(run(replace(LESSON, seed=7)))
+    click(visitor, "reset")
+    assert sent(visitor) == payload(run(LESSON))
+
+
+def test_a_cell_of_the_grid_that_cannot_be_read_is_told_here_too():
+    visitor = opened()
+    edit(visitor, {1: {"d1": "1,5"}})
+    turn_to(visitor, STEP_BY_STEP)
+    assert len(visitor.error) == 1
+    assert any("1,5" in notice for notice in notices(visitor))
+    assert sent(visitor) == payload(run(LESSON))
+
+
+def test_the_pinned_cell_stays_in_the_address_and_is_still_pinned_on_the_way_back():
+    visitor = turn_to(opened(cell="weights.1.0"), STEP_BY_STEP)
+    assert visitor.query_params["cell"] in ("weights.1.0", ["weights.1.0"])
+    turn_to(visitor, WORKSHEET)
+    assert pinned(visitor) == "weights.1.0"
+
+
+def test_nothing_is_pinned_on_the_way_back_when_nothing_was():
+    assert pinned(turn_to(turn_to(opened(), STEP_BY_STEP), WORKSHEET)) is None
+
+
+def test_the_page_leads_back_to_the_worksheet():
+    (link,) = turn_to(opened(), STEP_BY_STEP).get("page_link")
+    assert link.proto.label == "Back to the worksheet"
+
+
+# ---- what the stepper is sent ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mask", ["causal", "none"])
+def test_the_sources_are_the_real_ones(mask):
+    assert payload(run(replace(LESSON, mask=mask)))["sources"] == {
+        "MaskedSelfAttention.forward": inspect.getsource(MaskedSelfAttention.forward),
+        "attend": inspect.getsource(core.attend),
+    }
+
+
+def assert_sent(trace: Trace) -> None:
+    """Every line, its words, and every tensor to the last bit."""
+    found = payload(trace)
+    for line, real in zip(found["lines"], lines.of(trace), strict=True):
+        assert (line["function"], line["line"], line["depth"]) == (real.function, real.line, real.depth)
+        assert (line["words"], line["changed"]) == (lines.words(real), list(real.changed))
+        assert list(line["values"]) == list(real.values)
+        tensors = [real.values[name] for name in line["values"]]
+        tensors += [picture.matrix for picture in lines.pictures(real)]
+        numbers = [*line["values"].values(), *(picture["tensor"] for picture in line["pictures"])]
+        for number, tensor in zip(numbers, tensors, strict=True):
+            assert found["tensors"][number] == {
+                "shape": list(tensor.shape),
+                "text": str(tensor),
+                "rows": tensor.double().tolist(),
+            }
+
+
+@pytest.mark.parametrize("mask", ["causal", "none"])
+def test_every_line_and_every_tensor_of_the_lesson_is_sent(mask):
+    assert_sent(run(replace(LESSON, mask=mask)))
+
+
+@few
+@given(experiments())
+def test_every_line_and_every_tensor_of_any_experiment_is_sent(experiment):
+    assert_sent(run(experiment))
+
+
+def test_the_largest_experiment_is_sent():
+    assert_sent(run(Experiment(("",) * 64, [[((7 * i + j) % 13 - 6) / 3 for j in range(64)] for i in range(64)])))
+
+
+def test_tensors_that_print_alike_and_have_the_same_sum_are_told_apart():
+    # the hidden scores are 71, -71 and 0: added to -1e9 they print as -1.0000e+09, and their sum is that of three fills
+    identity = [[1.0, 0.0], [0.0, 1.0]]
+    encodings = [[100.0, 100.0], [1.0, 0.0], [0.0, -1.0]]
+    assert_sent(run(Experiment(("a", "b", "c"), encodings, weights=[identity] * 3)))
+
+
+def test_equal_tensors_are_sent_once():
+    found = payload(run(LESSON))
+    assert len({json.dumps(tensor) for tensor in found["tensors"]}) == len(found["tensors"])
+    assert len(found["tensors"]) < sum(len(line["values"]) for line in found["lines"])
+
+
+def test_pictures_stand_beside_the_line_of_the_mask_alone():
+    assert [line["changed"] for line in payload(run(LESSON))["lines"] if line["pictures"]] == [["masked_scores"]]
+
+
+def test_the_courses_names_stand_beside_ours():
+    course = payload(run(LESSON))["course"]
+    assert {step.name: step.course for step in steps.STEPS}.items() <= course.items()

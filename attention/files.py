@@ -110,7 +110,8 @@ def _parse(text: str) -> dict[str, Any]:
             raise PasteError(1, 1, f"must have at most {most:,} times {sign}", f"{count:,}", "character")
 
     def refuse(rule: str, found: str) -> NoReturn:
-        line, column = paste.place(text, max(text.find(found), 0))
+        # where it stands last: of a key that is there twice, the second
+        line, column = paste.place(text, max(text.rfind(found), 0))
         raise PasteError(line, column, rule, found, "character")
 
     def number(literal: str) -> float:

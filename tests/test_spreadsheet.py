@@ -1,0 +1,251 @@
+"""The workbook: LibreOffice computes it anew after a change, and finds what PyTorch finds."""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import openpyxl
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attention import Experiment, attend, labels, lessons, run, spreadsheet, steps
+from attention.core import Trace
+from tests import office
+from tests.strategies import experiments, law
+
+LESSON = lessons.masked_self_attention()
+NASTY = ("=1+1", "+1", "-x", "@x", "<r>x</r>", "_x0041_", "a\0\x1f\ud800b", "=cmd|'/C calc'!A0", "שלום")
+
+
+def waves(n: int, d: int) -> tuple[tuple[float, ...], ...]:
+    return tuple(tuple(math.sin(3 * i + 5 * j + 1) for j in range(d)) for i in range(n))
+
+
+@dataclass(frozen=True)
+class Change:
+    """An experiment's workbook, a change of one number in it by hand, and what PyTorch makes of the changed one."""
+
+    before: Experiment
+    step: str
+    row: int
+    column: int
+    value: float
+    after: Experiment
+
+
+def encoding(before: Experiment, row: int, column: int, value: float) -> Change:
+    rows = [list(r) for r in before.encodings]
+    rows[row][column] = value
+    return Change(before, "encodings", row, column, value, replace(before, encodings=rows))
+
+
+def weight(before: Experiment, which: int, row: int, column: int, value: float) -> Change:
+    """One number of W_q, W_k or W_v transposed, as the sheet shows it."""
+    head = run(before).heads[0]
+    matrices = [[list(row) for row in w.tolist()] for w in (head.w_q, head.w_k, head.w_v)]
+    matrices[which][column][row] = value
+    name = ("w_q", "w_k", "w_v")[which]
+    return Change(before, name, row, column, value, replace(before, weights=tuple(matrices)))
+
+
+CHANGES = {
+    "lesson": encoding(LESSON, 1, 1, -2.5),
+    "lesson-unmasked": encoding(replace(LESSON, mask="none"), 0, 0, 0.0),
+    "lesson-w_q": weight(LESSON, 0, 0, 1, 2.0),
+    "lesson-w_k": weight(LESSON, 1, 1, 0, -1.5),
+    "lesson-w_v": weight(LESSON, 2, 1, 1, 0.125),
+    "one-number": encoding(Experiment(("a",), ((2.0,),)), 0, 0, 3.0),
+    "many-tokens": encoding(Experiment(NASTY, waves(9, 3), seed=7), 8, 2, 1.5),
+    "many-dimensions": encoding(Experiment(("", "a", "a"), waves(3, 10), seed=7), 0, 9, -1.5),
+    "many-of-both": encoding(Experiment([f"t{i}" for i in range(17)], waves(17, 12), mask="none"), 16, 11, 2.0),
+    "huge": encoding(Experiment(("a", "b", "c"), ((300, -200), (100, 400), (-50, 250))), 2, 0, 500.0),
+}
+
+
+def area(book: openpyxl.Workbook, name: str) -> list[list[openpyxl.cell.Cell]]:
+    """The cells of a matrix, found by its name in the workbook."""
+    ((sheet, cells),) = book.defined_names[name].destinations
+    found = book[sheet][cells]
+    # openpyxl gives a single cell bare
+    return [list(row) for row in found] if isinstance(found, tuple) else [[found]]
+
+
+def values(book: openpyxl.Workbook, name: str) -> list[list[Any]]:
+    return [[cell.value for cell in row] for row in area(book, name)]
+
+
+def edited(content: bytes, edit: Callable[[openpyxl.Workbook], None]) -> bytes:
+    """A workbook after an edit, without any stored result: openpyxl saves formulas alone."""
+    book = openpyxl.load_workbook(io.BytesIO(content))
+    edit(book)
+    changed = io.BytesIO()
+    book.save(changed)
+    return changed.getvalue()
+
+
+def put(step: str, row: int, column: int, value: float) -> Callable[[openpyxl.Workbook], None]:
+    def edit(book: openpyxl.Workbook) -> None:
+        area(book, step)[row][column].value = value
+
+    return edit
+
+
+def loaded(content: bytes, data_only: bool = False) -> openpyxl.Workbook:
+    return openpyxl.load_workbook(io.BytesIO(content), data_only=data_only)
+
+
+UNHIDDEN, ALL_HIDDEN = put("mask", 0, 2, 0), put("mask", 0, 0, 1)
+
+
+@pytest.fixture(scope="module")
+def computed(tmp_path_factory) -> dict[str, openpyxl.Workbook]:
+    """Every changed workbook as LibreOffice computes it; one start of the program for all."""
+    workbooks = {
+        name: edited(spreadsheet.workbook(run(c.before)), put(c.step, c.row, c.column, c.value))
+        for name, c in CHANGES.items()
+    }
+    workbooks["mask-unhidden"] = edited(spreadsheet.workbook(run(LESSON)), UNHIDDEN)
+    workbooks["mask-all-hidden"] = edited(spreadsheet.workbook(run(LESSON)), ALL_HIDDEN)
+    paths = office.computed(workbooks, tmp_path_factory.mktemp("office"))
+    return {name: openpyxl.load_workbook(path, data_only=True) for name, path in paths.items()}
+
+
+def assert_shows(book: openpyxl.Workbook, name: str, expected: torch.Tensor) -> None:
+    """The cells are these numbers to 1e-6, and hidden where the number is -inf."""
+    rows = [[-math.inf if x == "hidden" else x for x in row] for row in values(book, name)]
+    torch.testing.assert_close(torch.tensor(rows, dtype=torch.float64), expected.double(), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_changed_number_changes_every_step_as_in_pytorch(computed, name):
+    trace = run(CHANGES[name].after, torch.float64)
+    for step in steps.STEPS:
+        assert_shows(computed[name], step.name, steps.matrix(trace, step.name))
+
+
+@pytest.mark.parametrize("name", ["lesson", "lesson-unmasked", "lesson-w_q", "many-dimensions"])
+def test_it_agrees_with_the_numbers_of_the_page(computed, name):
+    trace = run(CHANGES[name].after)
+    for step in steps.STEPS:
+        assert_shows(computed[name], step.name, steps.matrix(trace, step.name))
+
+
+def test_the_changes_change_the_output():
+    for change in CHANGES.values():
+        assert not torch.allclose(run(change.before).output, run(change.after).output), change
+
+
+def test_a_cell_of_the_mask_can_be_unhidden(computed):
+    head = run(LESSON, torch.float64).heads[0]
+    mask = head.mask.clone()
+    mask[0, 2] = False
+    expected = attend(head.q, head.k, head.v, mask)
+    for name, matrix in vars(expected).items():
+        assert_shows(computed["mask-unhidden"], name, matrix)
+
+
+def test_a_row_that_is_hidden_altogether_is_an_error_as_it_is_nan_in_pytorch(computed):
+    book = computed["mask-all-hidden"]
+    assert values(book, "weights")[0] == ["#DIV/0!"] * 3
+    assert values(book, "output")[0] == ["#DIV/0!"] * 2
+    assert values(book, "output")[1][0] == pytest.approx(-0.0062, abs=1e-4)
+
+
+# --- without a spreadsheet program ----------------------------------------------------------------------------------
+
+
+def stored(trace: Trace, name: str) -> list[list[Any]]:
+    """What a matrix must show before anything is computed."""
+    if name == "encodings":
+        return [list(row) for row in trace.experiment.encodings]
+    rows = steps.matrix(trace, name).tolist()
+    return [["hidden" if x == -math.inf else x for x in row] for row in rows]
+
+
+@law
+@given(experiments())
+def test_the_traces_own_values_are_stored_for_programs_that_do_not_compute(experiment):
+    trace = run(experiment)
+    book = loaded(spreadsheet.workbook(trace), data_only=True)
+    for step in steps.STEPS:
+        found, expected = values(book, step.name), stored(trace, step.name)
+        assert [len(row) for row in found] == [len(row) for row in expected]
+        for x, y in zip(sum(found, []), sum(expected, []), strict=True):
+            # the format keeps 16 digits, more than a float32 has
+            assert x == y if isinstance(y, str) else x == pytest.approx(y, rel=1e-15, abs=0)
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_inputs_are_numbers_and_every_other_cell_is_a_formula(change):
+    book = loaded(spreadsheet.workbook(run(change.before)))
+    for step in steps.STEPS:
+        kinds = {cell.data_type for row in area(book, step.name) for cell in row}
+        assert kinds == ({"n"} if step.name in ("encodings", "w_q", "w_k", "w_v", "mask") else {"f"}), step.name
+
+
+def test_the_lessons_formulas_read_like_the_arithmetic_by_hand():
+    book = loaded(spreadsheet.workbook(run(LESSON)))
+    assert values(book, "q")[1][0] == "=B8*G7+C8*G8"
+    assert re.fullmatch(
+        r"=SUMPRODUCT\(L7:M7,L22:M22\)|=SUMPRODUCT\(\w+:\w+,\w+:\w+\)", values(book, "similarities")[0][2]
+    )
+    assert re.fullmatch(r"=\w+/SQRT\(2\)", values(book, "scores")[0][0])
+    assert re.fullmatch(r'=IF\(\w+=1,"hidden",\w+\)', values(book, "masked_scores")[0][0])
+    assert re.fullmatch(r"=IF\(\w+=1,0,EXP\(\w+-MAX\(\w+:\w+\)\)\)", values(book, "powers")[0][0])
+    assert re.fullmatch(r"=\w+/SUM\(\w+:\w+\)", values(book, "weights")[0][0])
+
+
+def test_no_label_is_ever_a_formula():
+    content = spreadsheet.workbook(run(CHANGES["many-tokens"].before))
+    book = loaded(content)
+    cells = [cell for sheet in book for row in sheet.iter_rows() for cell in row if cell.value is not None]
+    texts = [cell.value for cell in cells if cell.data_type == "s"]
+    for i, label in enumerate(NASTY):
+        shown = labels.shown(label, i, 64)
+        assert texts.count(shown) >= 10, shown
+    matrices = {cell.coordinate for step in steps.STEPS for row in area(book, step.name) for cell in row}
+    matrices |= {cell.coordinate for row in area(book, "powers") for cell in row}
+    formulas = {cell.coordinate for cell in cells if cell.data_type == "f" and cell.parent.title == spreadsheet.SHEET}
+    assert formulas < matrices
+
+
+@law
+@given(st.lists(st.text(max_size=64), min_size=1, max_size=4))
+def test_any_label_is_written_as_text(tokens):
+    experiment = Experiment(tokens, ((1.0,),) * len(tokens))
+    sheet = loaded(spreadsheet.workbook(run(experiment)))[spreadsheet.SHEET]
+    for i in range(len(tokens)):
+        cell = sheet.cell(7 + i, 1)
+        assert cell.data_type == "s"
+        assert cell.value.startswith(str(i + 1))
+
+
+def test_numbers_show_four_decimals_and_weights_percent():
+    book = loaded(spreadsheet.workbook(run(LESSON)))
+    assert area(book, "scores")[0][0].number_format == "0.0000"
+    assert area(book, "weights")[0][0].number_format == "0.00%"
+    assert book[spreadsheet.SHEET].conditional_formatting
+
+
+def test_the_same_trace_gives_the_same_bytes_and_no_date_of_today():
+    content = spreadsheet.workbook(run(LESSON))
+    assert content == spreadsheet.workbook(run(LESSON))
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        assert b"2000-01-01T00:00:00Z" in archive.read("docProps/core.xml")
+        assert not [name for name in archive.namelist() if "vba" in name.lower()]
+
+
+def test_the_largest_workbook_has_every_cell():
+    experiment = Experiment([""] * 64, waves(64, 64))
+    with zipfile.ZipFile(io.BytesIO(spreadsheet.workbook(run(experiment)))) as archive:
+        xml = archive.read("xl/worksheets/sheet1.xml").decode()
+    assert xml.count("<f>") == 9 * 64 * 64
+    assert max(map(len, re.findall(r"<f>([^<]*)</f>", xml))) < 100

@@ -106,20 +106,14 @@ def test_no_fill_and_no_scientific_notation_reaches_the_figure(name, n):
 
 @law
 @given(experiments())
-def test_scores_before_and_after_the_mask_share_one_scale_with_zero_in_its_middle(experiment):
+def test_scores_share_one_scale_around_zero_and_percentages_always_run_from_0_to_100(experiment):
     trace = run(experiment)
-    before, after = (cells(figures.heatmap(trace, name)) for name in ("scores", "masked_scores"))
+    before, after, weights = (cells(figures.heatmap(trace, name)) for name in ("scores", "masked_scores", "weights"))
+    assert (weights.zmin, weights.zmax) == (0, 100)
     assert (before.zmin, before.zmax, before.colorscale) == (after.zmin, after.zmax, after.colorscale)
     assert before.zmin == -before.zmax < 0
     largest = np.abs(before.z).max()
     assert before.zmax == (largest or 1)
-
-
-@law
-@given(experiments())
-def test_percentages_always_run_from_0_to_100(experiment):
-    weights = cells(figures.heatmap(run(experiment), "weights"))
-    assert (weights.zmin, weights.zmax) == (0, 100)
 
 
 @names

@@ -522,7 +522,6 @@ def test_what_is_given_both_packed_and_readable_is_refused():
 
 def test_base64_may_be_padded():
     assert link.read("z=eNqrsDUEAAIWAOc=&v=1") == (Experiment(("",), ((1,),)), [])
-    assert link.read("x=2f:AAAAPwAAAMA=&v=1") == (Experiment(("",), ((0.5, -2),)), [])
 
 
 def test_only_tokens_encodings_and_weights_are_unpacked():

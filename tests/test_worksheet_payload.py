@@ -13,7 +13,7 @@ from hypothesis import given
 
 from attention import Experiment, Trace, lessons, run, steps
 from attention.ui.worksheet import SECTIONS, payload
-from tests.strategies import any_experiments, law
+from tests.strategies import experiments, law
 
 LESSON = run(lessons.masked_self_attention())
 
@@ -43,9 +43,13 @@ def test_every_number_of_the_lesson_is_sent_exactly(mask):
 
 
 @law
-@given(any_experiments())
+@given(experiments())
 def test_every_number_of_any_experiment_is_sent_exactly(experiment):
     assert_sent(run(experiment))
+
+
+def test_every_number_of_the_largest_experiment_is_sent_exactly():
+    assert_sent(run(Experiment(("",) * 64, [[1e6 / (i + j + 1) for j in range(64)] for i in range(64)])))
 
 
 @pytest.mark.parametrize("stale", [True, False])

@@ -60,7 +60,7 @@ def notices() -> None:
     with st.container(border=True, key="notices", horizontal=True, vertical_alignment="center"):
         st.markdown(":orange[:material/warning:]", width="content")
         # st.text, because a link's text is shown as it is and never read as Markdown
-        st.text("\n".join(found), width="stretch")
+        st.text(_first(found), width="stretch")
         st.button("Dismiss", key="dismiss_notices", on_click=state.dismiss_notices)
 
 
@@ -119,9 +119,7 @@ def problems(found: state.Current) -> None:
         icon=":material/error:",
     )
     # st.text: what a person typed is shown as it is, never read as Markdown
-    st.text("\n".join(grid.words(problem) for problem in found.problems[:8]))
-    if many > 8:
-        st.caption(f"and {many - 8} more")
+    st.text(_first([grid.words(problem) for problem in found.problems]))
 
 
 def history() -> None:
@@ -177,6 +175,12 @@ def proof(trace: Trace) -> None:
             f"fingerprint {fingerprint(trace)}",
             help="Whoever has the same fingerprint on screen looks at the same experiment and the same output.",
         )
+
+
+def _first(lines: list[str], most: int = 8) -> str:
+    """As many lines as anyone reads."""
+    rest = len(lines) - most
+    return "\n".join([*lines[:most], f"and {rest} more"] if rest > 0 else lines)
 
 
 def _size(difference: float) -> str:

@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from dataclasses import replace
 
 from playwright.sync_api import Page
 from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
 from attention import Experiment, lessons, run, steps
-from tests.browser import drive
 
 LESSON = lessons.masked_self_attention()
 
-# is every cell of these steps there, with exactly this value?
-SHOWS = """expected => {
+# the first cells of the worksheet that differ from window.expected: [step, row, column, wanted, found], each a pair of
+# value and text; null for a cell that is missing or too many
+DIFFERENCES = """() => {
   const sheet = [...document.querySelectorAll('*')].find((e) => e.shadowRoot?.querySelector('table[data-step]'));
-  return sheet && Object.entries(expected).every(([step, values]) => {
-    const cells = [...sheet.shadowRoot.querySelectorAll(`table[data-step="${step}"] td[data-row]`)];
-    return cells.length === values.flat().length
-      && cells.every((cell) => Number(cell.dataset.value) === values[+cell.dataset.row]?.[+cell.dataset.col]);
-  });
+  const differences = [];
+  for (const [step, rows] of Object.entries(window.expected)) {
+    const found = {};
+    for (const cell of sheet?.shadowRoot.querySelectorAll(`table[data-step="${step}"] td[data-row]`) ?? [])
+      found[[cell.dataset.row, cell.dataset.col]] = [Number(cell.dataset.value), cell.textContent];
+    rows.forEach((row, i) => row.forEach(([value, text], j) => {
+      const cell = found[[i, j]];
+      delete found[[i, j]];
+      if (cell?.[0] !== Number(value) || cell[1] !== text) differences.push([step, i, j, [value, text], cell ?? null]);
+    }));
+    for (const [place, cell] of Object.entries(found)) differences.push([step, ...place.split(','), null, cell]);
+  }
+  return differences.slice(0, 20);
 }"""
 
 
@@ -64,11 +73,17 @@ def percent(fraction: float) -> str:
 
 def assert_shows(page: Page, experiment: Experiment) -> None:
     """The worksheet has, at once or soon, every number of this experiment to the last bit, and the words for it."""
-    expected = numbers(experiment)
-    with contextlib.suppress(PlaywrightTimeout):  # what stands there instead follows
-        page.wait_for_function(SHOWS, arg=expected)
-    assert {step: drive.matrix(page, step) for step in expected} == expected
-    assert {step: drive.texts(page, step) for step in expected} == texts(experiment)
+    words = texts(experiment)
+    expected = {
+        step: [
+            [(str(x), text) for x, text in zip(*rows, strict=True)] for rows in zip(matrix, words[step], strict=True)
+        ]
+        for step, matrix in numbers(experiment).items()
+    }
+    page.evaluate("text => { window.expected = JSON.parse(text); }", json.dumps(expected).replace("inf", "Infinity"))
+    with contextlib.suppress(PlaywrightTimeout):  # what differs follows
+        page.wait_for_function(f"() => ({DIFFERENCES})().length === 0")
+    assert page.evaluate(DIFFERENCES) == []
 
 
 def _text(step: str, value: float, hides: bool) -> str:

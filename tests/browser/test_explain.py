@@ -290,11 +290,11 @@ def test_the_trail_leads_from_an_output_back_to_a_draw_and_forth_again(page: Pag
         ("q 3,2: −2.1336", ("q", 2, 1)),
         ("w q 1,2: −0.1657", ("w_q", 0, 1)),
     ):
-        panel(page).get_by_role("button", name=words, exact=True).click()
+        panel(page).get_by_role("radio", name=words, exact=True).click()
         assert_pinned(page, place)
     expect(panel(page)).to_contain_text("drawn from seed 42")
     for place in (("masked_scores", 2, 0), ("output", 2, 0)):
-        panel(page).get_by_role("button", name=title(place), exact=True).click()
+        panel(page).get_by_role("radio", name=title(place), exact=True).click()
         assert_pinned(page, place)
     expect(panel(page).get_by_text("The way here")).to_have_count(0)
 

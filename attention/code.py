@@ -12,6 +12,7 @@ in them: labels are string literals in one list, numbers are literals that read 
 
 from __future__ import annotations
 
+import math
 import textwrap
 import unicodedata
 from collections.abc import Iterable, Sequence
@@ -20,11 +21,9 @@ from itertools import pairwise
 from string import Template
 from typing import Any, Literal, NamedTuple, get_args
 
-import torch
-
 from attention import core, masks
 from attention.experiment import Experiment
-from attention.modules import COURSE_FILL
+from attention.modules import course_fill
 
 Dialect = Literal["course", "sdpa", "mha"]
 DIALECTS: tuple[Dialect, ...] = get_args(Dialect)
@@ -320,9 +319,7 @@ def _mask(experiment: Experiment) -> _Part:
 def _hidden(experiment: Experiment) -> str:
     """What the code hides with: the course's -1e9 where that gives this experiment's numbers, else minus infinity."""
     here = experiment if experiment.device == "cpu" else replace(experiment, device="cpu")  # it may be lacking here
-    head = core.run(here).heads[0]
-    by_the_course = torch.softmax(head.scores.masked_fill(head.mask, COURSE_FILL), dim=-1)
-    return "-1e9" if torch.equal(by_the_course, head.weights) else "-torch.inf"
+    return "-torch.inf" if course_fill(core.run(here)) == -math.inf else "-1e9"
 
 
 def _why_fill(fill: str) -> str:
@@ -382,7 +379,7 @@ def _text(text: str) -> str:
     right_to_left = any(unicodedata.bidirectional(c) in ("R", "AL", "AN") for c in text)
     literal = ascii(text) if right_to_left else repr(text)
     inner = literal[1:-1]
-    return literal if "'" in inner or '"' in inner else f'"{inner}"'
+    return literal if '"' in inner else f'"{inner}"'
 
 
 def _tensor(target: str, rows: Iterable[Sequence[float]], *arguments: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from attention.core import Trace, attend
+from attention.core import HIDDEN, Trace, attend
 
 COURSE_FILL = -1e9
 """The course hides with masked_fill(mask, value=-1e9); kept, so that a row with every key hidden is uniform too."""
@@ -46,6 +46,16 @@ class MaskedSelfAttention(SelfAttention):
         k = self.W_k(token_encodings)
         v = self.W_v(token_encodings)
         return attend(q, k, v, mask, fill=COURSE_FILL, row_dim=self.row_dim, col_dim=self.col_dim).output
+
+
+def course_fill(trace: Trace) -> float:
+    """What a notebook must hide with to get a trace's numbers: the course's -1e9 where that will do, else -inf.
+
+    It will not do where the scores themselves come near -1e9.
+    """
+    head = trace.heads[0]
+    by_the_course = torch.softmax(head.scores.masked_fill(head.mask, COURSE_FILL), dim=-1)
+    return COURSE_FILL if torch.equal(by_the_course, head.weights) else HIDDEN
 
 
 def module_of(trace: Trace) -> MaskedSelfAttention:

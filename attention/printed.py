@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attention import steps
 from attention.core import Trace
-from attention.modules import COURSE_FILL
+from attention.modules import course_fill
 
 
 def printed(trace: Trace) -> str:
@@ -16,7 +16,8 @@ def printed(trace: Trace) -> str:
             expression = f"{step.course}.transpose(0, 1)"
         if step.name == "masked_scores":
             # a notebook that follows the course prints its fill, for which PyTorch switches to scientific notation
-            value = trace.heads[0].scores.cpu().masked_fill(trace.heads[0].mask.cpu(), COURSE_FILL)
-            expression = f"{step.course}.masked_fill(mask=mask, value={COURSE_FILL:g})"
+            fill = course_fill(trace)
+            value = trace.heads[0].scores.cpu().masked_fill(trace.heads[0].mask.cpu(), fill)
+            expression = f"{step.course}.masked_fill(mask=mask, value={fill:g})"
         blocks.append(f"# {step.title}\n>>> {expression}\n{value}")
     return "\n\n".join(blocks)

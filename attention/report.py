@@ -6,8 +6,9 @@ import base64
 import hashlib
 import html as markup
 import math
+import re
 
-from attention import files, grid, labels, steps
+from attention import files, grid, labels, shown, steps
 from attention.core import Trace
 
 _SECTIONS = {
@@ -106,7 +107,8 @@ def html(trace: Trace, date: str, fingerprint: str | None = None, title: str = "
 
 
 def _text(text: str) -> str:
-    return markup.escape(text.encode("utf-8", "replace").decode("utf-8"))
+    """Escaped, and without what a file of HTML cannot hold: control characters and halves of characters."""
+    return markup.escape(re.sub("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]", "�", text))
 
 
 def _figure(trace: Trace, step: steps.Step) -> str:
@@ -132,10 +134,10 @@ def _figure(trace: Trace, step: steps.Step) -> str:
     )
 
 
-def _heading(shown: str, whole: str) -> str:
+def _heading(words: str, whole: str) -> str:
     """The rest of a th: its title, if the label is not shown whole, and its text."""
-    title = f' title="{_text(whole)}"' if whole and whole not in shown else ""
-    return f"{title}>{_text(shown)}"
+    title = f' title="{_text(whole)}"' if whole not in words else ""
+    return f"{title}>{_text(words)}"
 
 
 def _largest(trace: Trace, step: steps.Step) -> float:
@@ -154,18 +156,5 @@ def _cell(step: steps.Step, value: float, hidden: bool, largest: float) -> str:
     level = round(_LEVELS * min(abs(value) / largest, 1.0)) if math.isfinite(value) else 0
     kind = "f" if step.unit == "fraction" else "p" if value > 0 else "n"
     tint = f' class="{kind}{level}"' if level else ""
-    words = _percent(value) if step.unit == "fraction" else _signed(f"{value:.4f}")
-    return f'<td{tint} title="{_signed(repr(value))}">{words}</td>'
-
-
-def _percent(fraction: float) -> str:
-    """Two decimals, which never say 0 or 100 unless it is exactly that."""
-    if 0 < fraction < 0.00005:
-        return "&lt;0.01 %"
-    if 0.99995 <= fraction < 1:
-        return "&gt;99.99 %"
-    return f"{100 * fraction:.2f} %"
-
-
-def _signed(number: str) -> str:
-    return number.replace("-", "−")
+    words = shown.percent(value) if step.unit == "fraction" else shown.number(value)
+    return f'<td{tint} title="{repr(value).replace("-", "−")}">{_text(words)}</td>'

@@ -13,9 +13,9 @@ import pytest
 import torch
 from streamlit.testing.v1 import AppTest
 
-from attention import Experiment, devices, grid, lessons, run, steps
+from attention import Experiment, devices, grid, lessons, link, run, steps
 from attention.printed import printed
-from attention.ui import process, state
+from attention.ui import process
 from tests.server import ROOT
 
 LESSON = lessons.masked_self_attention()
@@ -79,7 +79,9 @@ def has_badge(visitor: AppTest) -> bool:
 
 
 def notices(visitor: AppTest) -> list[str]:
-    return [line for text in visitor.text for line in text.value.splitlines()]
+    """What the page says is wrong, with the link or with a cell, a line each."""
+    lines = [line for text in visitor.text for line in text.value.splitlines()]
+    return [line for line in lines if not line.startswith("Last change: ")]
 
 
 def with_cell(row: int, column: int, value: float, experiment: Experiment = LESSON) -> Experiment:
@@ -364,7 +366,7 @@ def test_edits_of_an_editor_that_is_gone_do_not_come_back():
 )
 def test_the_buttons_stop_at_the_limits(monkeypatch, n, d_model, disabled):
     experiment = Experiment(("x",) * n, [[0.5] * d_model] * n)
-    monkeypatch.setattr(state, "LESSON", experiment)
+    monkeypatch.setattr(link, "read", lambda _: (experiment, ()))  # as if a link had brought it
     visitor = opened()
     keys = ("add_token", "remove_token", "add_dimension", "remove_dimension")
     assert {key for key in keys if visitor.button(key=key).disabled} == disabled
@@ -391,11 +393,19 @@ def test_what_was_typed_stays_when_a_control_changes(change: Callable[[AppTest],
     assert_shows(visitor, with_cell(1, 1, 9.5, experiment))
 
 
-def test_a_mask_that_is_clicked_away_never_breaks_the_page():
-    visitor = opened()
-    visitor.button_group(key="mask").unselect("causal")
+@pytest.mark.parametrize(
+    "empty",
+    [
+        lambda visitor: visitor.number_input(key="seed").set_value(None),
+        lambda visitor: visitor.button_group(key="mask").set_value(None),
+    ],
+    ids=["seed", "mask"],
+)
+def test_a_control_that_is_emptied_keeps_its_last_value_for_the_numbers(empty):
+    visitor = opened(seed="7", mask="none")
+    empty(visitor)
     ran(visitor)
-    assert_shows(visitor, replace(LESSON, mask=visitor.session_state["mask"]))
+    assert_shows(visitor, replace(LESSON, seed=7, mask="none"))
 
 
 def test_a_new_seed_is_one_click_and_small_enough_to_be_read_out():

@@ -139,9 +139,9 @@ def test_another_number_of_dimensions_still_compares_what_has_the_same_shape():
     assert found["weights"].largest == (found["weights"].b - found["weights"].a).abs().max()
 
 
-def test_all_cells_hidden_by_only_one_leave_no_largest_difference():
-    a, b = run(LESSON), run(LESSON)
-    hidden = a.heads[0]._replace(masked_scores=torch.full((3, 3), -math.inf))
-    found = {each.step: each for each in compare(replace(a, heads=(hidden,)), b)}["masked_scores"]
-    assert not found.same
-    assert found.largest == (0.0 if bool((b.heads[0].masked_scores == -math.inf).any()) else None)
+def test_where_one_hides_every_score_that_the_other_shows_there_is_no_largest_difference():
+    shows, hides = run(replace(LESSON, mask="none")), run(LESSON)
+    hides = replace(hides, heads=(replace(hides.heads[0], masked_scores=torch.full((3, 3), -math.inf)),))
+    found = {each.step: each for each in compare(hides, shows)}["masked_scores"]
+    assert (found.same, found.largest) == (False, None)
+    assert found.difference.isnan().all()

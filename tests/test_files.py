@@ -155,6 +155,7 @@ def test_a_file_of_version_1_keeps_opening():
         (TEXT.replace('"encodings"', '"encodinks"'), "experiment: must have no other keys"),
         (TEXT.replace('"tokens": ["write", "a", "poem"],', ""), "tokens: must be there"),
     ],
+    ids=itertools.count(),
 )
 def test_json_of_no_experiment_is_refused_by_the_name_of_the_field(text, said):
     error = refusal(text)

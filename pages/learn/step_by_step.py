@@ -3,6 +3,7 @@
 import streamlit as st
 
 from attention.core import run
+from attention.modules import COURSE_FILL, course_fill
 from attention.ui import keeper, parts, state, stepper
 
 st.markdown("**The course's code, line by line, on your experiment.**")
@@ -14,6 +15,11 @@ now = state.current()
 parts.problems(now)
 trace = run(now.experiment)
 state.pinned(trace)
+if course_fill(trace) != COURSE_FILL:
+    st.warning(
+        "These scores come near −1e9, with which the course's code hides, so it hides no longer: its result differs from "
+        "the worksheet's, which hides with −∞."
+    )
 stepper.show(trace)
 parts.copy_link("step_by_step")
 keeper.keep(trace)

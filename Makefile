@@ -7,14 +7,14 @@ BIN := .venv/bin
 BENCH := .venv-bench/bin
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: run test lint bench pictures browser clean
+.PHONY: run test lint bench pictures browser office clean
 .DELETE_ON_ERROR:
 
 run: .venv/runtime.stamp
 	$(BIN)/streamlit run app.py
 
 # pytest comes last, so that its summary ends the output
-test: lint browser
+test: lint browser office
 	@$(BIN)/python -m pytest $(ARGS)
 
 lint: .venv/dev.stamp
@@ -30,6 +30,9 @@ pictures: browser
 
 browser: .venv/dev.stamp
 	@$(BIN)/python -m tests.browser.chromium
+
+office: .venv/dev.stamp
+	@$(BIN)/python -m tests.office
 
 # a stamp says which requirements are installed: they are installed again only after the file changed
 .venv/runtime.stamp: requirements.txt | $(BIN)/python

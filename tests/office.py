@@ -1,11 +1,14 @@
-"""The spreadsheet program of the tests: find a LibreOffice, and let it compute workbooks."""
+"""The spreadsheet program of the tests: find a LibreOffice, or `python -m tests.office` to install one, and use it."""
 
 from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
+
+from tests import debian
 
 NAMES = ("soffice", "libreoffice")
 
@@ -13,9 +16,14 @@ NAMES = ("soffice", "libreoffice")
 DEBIAN = ["libreoffice-calc-nogui"]
 
 
+def found() -> str | None:
+    """The path of LibreOffice, or None."""
+    return next((path for name in NAMES if (path := shutil.which(name))), None)
+
+
 def find() -> str:
     """The path of LibreOffice. Raises RuntimeError where there is none: tests fail then, they are never skipped."""
-    path = next((path for name in NAMES if (path := shutil.which(name))), None)
+    path = found()
     if path is None:
         raise RuntimeError(f"no LibreOffice found; on Debian: apt-get install --no-install-recommends {DEBIAN[0]}")
     return path
@@ -38,3 +46,21 @@ def computed(workbooks: Mapping[str, bytes], folder: Path) -> dict[str, Path]:
     if done.returncode != 0 or not all(path.exists() for path in results.values()):
         raise RuntimeError(f"LibreOffice did not compute the workbooks:\n{done.stdout}{done.stderr}")
     return results
+
+
+def main() -> int:
+    if found() is None:
+        print("No LibreOffice found: trying Debian's package ...", flush=True)
+        debian.install(DEBIAN)
+    if found() is None:
+        print(
+            "The spreadsheet's tests need LibreOffice, and it could not be installed. Install it by hand.",
+            file=sys.stderr,
+        )
+        return 1
+    print(f"Spreadsheet program: {found()}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

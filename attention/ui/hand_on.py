@@ -27,7 +27,12 @@ def offers(trace: Trace) -> tuple[Offer, ...]:
     e, xlsx = trace.experiment, "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
     return (
         Offer("Spreadsheet: every step a live formula", "attention.xlsx", xlsx, lambda: spreadsheet.workbook(trace)),
-        Offer("All steps as CSV", "attention.zip", "application/zip", lambda: files.zip_of_steps(trace)),
+        Offer(
+            "All steps as CSV",
+            "attention.zip",
+            "application/zip",
+            lambda: files.zip_of_steps(trace, fingerprint(trace)),
+        ),
         Offer(
             "The experiment, exact (JSON); opens here again",
             "attention.json",
@@ -46,7 +51,7 @@ def offers(trace: Trace) -> tuple[Offer, ...]:
 
 
 def _report(trace: Trace) -> str:
-    return report.html(trace, date.today().isoformat())
+    return report.html(trace, date.today().isoformat(), fingerprint(trace))
 
 
 def _weights(trace: Trace) -> bytes:

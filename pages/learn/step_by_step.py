@@ -17,8 +17,8 @@ trace = run(now.experiment)
 state.pinned(trace)
 if course_fill(trace) != COURSE_FILL:
     st.warning(
-        "These scores come near −1e9, with which the course's code hides, so it hides no longer: its result differs from "
-        "the worksheet's, which hides with −∞."
+        "These scores come near −1e9, with which the course's code hides, so it hides no longer: its result differs "
+        "from the worksheet's, which hides with −∞."
     )
 stepper.show(trace)
 parts.copy_link("step_by_step")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
 
 from playwright.sync_api import Browser, Playwright, sync_playwright
+
+from tests import debian
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
@@ -63,29 +64,11 @@ def found() -> str | None:
 def install() -> str | None:
     """Install a Chromium, by Playwright or else, as root, from Debian's packages; its path, or None."""
     print("No Chromium found: trying Playwright's ...", flush=True)
-    if _succeeds([sys.executable, "-m", "playwright", "install", "chromium"]) and (path := found()):
+    if debian.succeeds([sys.executable, "-m", "playwright", "install", "chromium"]) and (path := found()):
         return path
     print("That failed: trying Debian's package ...", flush=True)
-    _install_debian()
+    debian.install(DEBIAN)
     return found()
-
-
-def _install_debian() -> None:
-    if shutil.which("apt-get") is None or os.geteuid() != 0:
-        print("Debian's package needs apt-get and root.", file=sys.stderr)
-        return
-    for command in (["apt-get", "update"], ["apt-get", "install", "-y", "--no-install-recommends", *DEBIAN]):
-        if not _succeeds(command):
-            return
-
-
-def _succeeds(command: list[str]) -> bool:
-    """Run a command and say whether it succeeded; its output is shown only if it did not."""
-    environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    if done.returncode != 0:
-        print("\n".join((done.stdout + done.stderr).splitlines()[-20:]), file=sys.stderr)
-    return done.returncode == 0
 
 
 def main() -> int:

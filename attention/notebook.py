@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from typing import TYPE_CHECKING, Any
 
-from attention import labels, shown, steps
+from attention import shown, steps
 from attention.core import Trace, run
 from attention.experiment import Experiment
 
@@ -26,12 +26,11 @@ def show(what: Experiment | Trace) -> Any:
 
 def trace_html(trace: Trace) -> str:
     """Every step of a trace as HTML tables, with formula and course name; all text is escaped."""
-    tokens = [labels.shown(label, i) for i, label in enumerate(trace.experiment.tokens)]
-    axes = {"tokens": tokens, "dimensions": [f"d{j + 1}" for j in range(trace.experiment.d_model)]}
+    axes = steps.headings(trace)
     return "\n".join(_table(trace, step, axes) for step in steps.STEPS)
 
 
-def _table(trace: Trace, step: steps.Step, axes: dict[str, list[str]]) -> str:
+def _table(trace: Trace, step: steps.Step, axes: dict[steps.Axis, list[str]]) -> str:
     hides = step.name in ("mask", "masked_scores", "weights")
     hidden = trace.heads[0].mask.tolist()
     head = "".join(f"<th>{html.escape(name)}</th>" for name in axes[step.columns])

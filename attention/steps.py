@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple
 
 from torch import Tensor
 
+from attention import grid, labels
 from attention.core import Trace
 
 Axis = Literal["tokens", "dimensions"]
@@ -48,6 +49,14 @@ def matrix(trace: Trace, name: str) -> Tensor:
         return trace.encodings
     value: Tensor = getattr(trace.heads[0], name)
     return value.T if name in ("w_q", "w_k", "w_v") else value
+
+
+def headings(trace: Trace) -> dict[Axis, list[str]]:
+    """What stands beside rows and above columns: labels with their positions, d1, d2, ..."""
+    return {
+        "tokens": [labels.shown(label, i) for i, label in enumerate(trace.experiment.tokens)],
+        "dimensions": [grid.column(j) for j in range(trace.experiment.d_model)],
+    }
 
 
 def formula(trace: Trace, name: str) -> str:

@@ -161,6 +161,13 @@ def test_the_lessons_number_written_in_another_way_is_still_the_lessons():
     assert has_badge(visitor)
 
 
+def test_the_badge_asks_for_the_lessons_output_too(monkeypatch):
+    monkeypatch.setattr(
+        lessons, "MASKED_SELF_ATTENTION_OUTPUT", ((0.6038, 0.7434), (-0.0062, 0.6072), (3.4989, 2.2428))
+    )
+    assert not has_badge(opened())
+
+
 def test_the_badge_is_not_for_a_link_to_something_else():
     assert not has_badge(opened(seed="7"))
 
@@ -283,8 +290,9 @@ def test_many_bad_cells_are_counted_and_the_first_eight_are_named():
         click(visitor, "add_token")
     edit(visitor, {i: {"d1": "x"} for i in range(11)})
     assert "11 cells" in visitor.error[0].value
-    assert [notice.partition(",")[0] for notice in notices(visitor)] == [f"token {i}" for i in range(1, 9)]
-    assert any(caption.value == "and 3 more" for caption in visitor.caption)
+    *named, more = notices(visitor)
+    assert [notice.partition(",")[0] for notice in named] == [f"token {i}" for i in range(1, 9)]
+    assert more == "and 3 more"
 
 
 def test_a_bad_cell_keeps_its_text_when_the_grid_grows():
@@ -393,19 +401,18 @@ def test_what_was_typed_stays_when_a_control_changes(change: Callable[[AppTest],
     assert_shows(visitor, with_cell(1, 1, 9.5, experiment))
 
 
-@pytest.mark.parametrize(
-    "empty",
-    [
-        lambda visitor: visitor.number_input(key="seed").set_value(None),
-        lambda visitor: visitor.button_group(key="mask").set_value(None),
-    ],
-    ids=["seed", "mask"],
-)
-def test_a_control_that_is_emptied_keeps_its_last_value_for_the_numbers(empty):
-    visitor = opened(seed="7", mask="none")
-    empty(visitor)
+def test_an_emptied_mask_leaves_the_numbers_of_the_last_one():
+    visitor = opened(mask="none")
+    visitor.button_group(key="mask").set_value(None)
     ran(visitor)
-    assert_shows(visitor, replace(LESSON, seed=7, mask="none"))
+    assert_shows(visitor, replace(LESSON, mask="none"))
+
+
+def test_an_emptied_seed_is_the_default_for_the_control_and_the_numbers_alike():
+    visitor = opened(seed="7")
+    visitor.number_input(key="seed").set_value(None)
+    ran(visitor)
+    assert_shows(visitor, replace(LESSON, seed=visitor.number_input(key="seed").value))
 
 
 def test_a_new_seed_is_one_click_and_small_enough_to_be_read_out():

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import streamlit as st
 
 from attention import files
 from attention.core import Trace
-from attention.ui import state
+from attention.ui import components, state
 
-_component = st.components.v2.component(
-    "attention_keeper", js=(Path(__file__).parent / "keeper.js").read_text(encoding="utf-8")
-)
+_component = components.made("keeper")
 
 
 def keep(trace: Trace) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pandas as pd
 import streamlit as st
 
-from attention import devices, grid, labels, link, shown, steps
+from attention import devices, link, shown, steps
 from attention.compare import Compared, compare, first_parting
 from attention.core import Trace
 from attention.experiment import LIMITS, Experiment
@@ -97,10 +97,7 @@ def _largest(each: Compared) -> str:
 
 def _table(trace: Trace, step_name: str, rows: list[list[float]]) -> pd.DataFrame:
     step = steps.BY_NAME[step_name]
-    axes = {
-        "tokens": [labels.shown(label, i) for i, label in enumerate(trace.experiment.tokens)],
-        "dimensions": [grid.column(j) for j in range(trace.experiment.d_model)],
-    }
+    axes = steps.headings(trace)
     cells = [["only one hides it" if x != x else _cell(step, x) for x in row] for row in rows]
     return pd.DataFrame(cells, index=axes[step.rows], columns=axes[step.columns])
 

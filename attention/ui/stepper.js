@@ -16,13 +16,6 @@ export default function ({ data, parentElement }) {
   go(view, Math.min(view.at, data.lines.length - 1));
 }
 
-function element(tag, className, text) {
-  const made = document.createElement(tag);
-  if (className) made.className = className;
-  if (text !== undefined) made.textContent = text;
-  return made;
-}
-
 function build(parent) {
   const root = element("div", "stepper");
   const view = { root, at: 0, timer: 0, made: new Map(), pause: 1500 };
@@ -213,10 +206,4 @@ function table(tensor) {
     }
   }
   return made;
-}
-
-function isDark(root) {
-  const colour = getComputedStyle(root).getPropertyValue("--st-background-color").trim();
-  const [r, g, b] = (colour.match(/^#([0-9a-f]{2})([0-9a-f]{2})([0-9a-f]{2})/i) ?? []).slice(1).map((x) => parseInt(x, 16));
-  return r + g + b < 384;
 }

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
-import streamlit as st
 from torch import Tensor
 
 from attention import lines, steps
 from attention.core import Trace
+from attention.ui import components
 from attention.watch import WatchedLine
 
-_HERE = Path(__file__).parent
-_component = st.components.v2.component(
-    "attention_stepper",
-    js=(_HERE / "stepper.js").read_text(encoding="utf-8"),
-    css=(_HERE / "stepper.css").read_text(encoding="utf-8"),
-)
+_component = components.made("stepper")
 
 
 def payload(trace: Trace) -> dict[str, Any]:

@@ -66,13 +66,6 @@ function plain(value) {
 
 // ---- building ------------------------------------------------------------------------------------------------------
 
-function element(tag, className, text) {
-  const made = document.createElement(tag);
-  if (className) made.className = className;
-  if (text !== undefined) made.textContent = text;
-  return made;
-}
-
 function build(data) {
   const root = element("div", "sheet");
   const sheet = { root, shape: shapeOf(data), tables: [], lit: [], notice: element("p", "notice") };
@@ -244,12 +237,6 @@ function updateHeads(heads, shown, whole) {
     setText(heads[i].firstChild, shown[i]);
     if (heads[i].title !== whole[i]) heads[i].title = whole[i];
   }
-}
-
-function isDark(root) {
-  const colour = getComputedStyle(root).getPropertyValue("--st-background-color").trim();
-  const [r, g, b] = (colour.match(/^#([0-9a-f]{2})([0-9a-f]{2})([0-9a-f]{2})/i) ?? []).slice(1).map((x) => parseInt(x, 16));
-  return r + g + b < 384;
 }
 
 // ---- pointing and walking ------------------------------------------------------------------------------------------

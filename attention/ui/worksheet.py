@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-import streamlit as st
 import torch
 
-from attention import grid, labels, steps
+from attention import steps
 from attention.core import Trace
 from attention.explain import SOURCES
+from attention.ui import components
 
-_HERE = Path(__file__).parent
-_component = st.components.v2.component(
-    "attention_worksheet",
-    js=(_HERE / "worksheet.js").read_text(encoding="utf-8"),
-    css=(_HERE / "worksheet.css").read_text(encoding="utf-8"),
-)
+_component = components.made("worksheet")
 
 # What stands where: sections of lines; a line is an equation of tables (by step) and the signs between them
 SECTIONS: tuple[dict[str, Any], ...] = (
@@ -52,10 +46,7 @@ def payload(trace: Trace, stale: bool = False, pinned: str | None = None) -> dic
     pinned  the cell that stays lit, as in a link: "weights.1.0"
     """
     experiment = trace.experiment
-    axes = {
-        "tokens": [labels.shown(label, i) for i, label in enumerate(experiment.tokens)],
-        "dimensions": [grid.column(j) for j in range(experiment.d_model)],
-    }
+    axes = steps.headings(trace)
     whole = {"tokens": list(experiment.tokens), "dimensions": axes["dimensions"]}
     matrices = [steps.matrix(trace, step.name) for step in steps.STEPS]
     # float64 holds every number of every dtype exactly; the browser rounds for the eye only

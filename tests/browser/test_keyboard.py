@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 from playwright.sync_api import Page
@@ -116,5 +117,5 @@ def test_the_focus_stays_on_its_cell_when_the_numbers_change(page: Page):
     assert before.place == ("q", 1, 1)
     # the pointer changes the mask without taking the keyboard's focus away
     page.get_by_role("radio", name="none").dispatch_event("click")
-    page.wait_for_function("() => location.search.includes('mask=none')")
+    engine.assert_shows(page, replace(engine.LESSON, mask="none"))
     assert focused(page).place == before.place

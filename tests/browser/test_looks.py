@@ -49,15 +49,15 @@ def contrast(one: Colour, other: Colour) -> float:
     return (high + 0.05) / (low + 0.05)
 
 
-def findings(page: Page) -> str:
+def findings(page: Page) -> list[str]:
     """What axe-core calls serious or critical."""
     violations = Axe().run(page).response["violations"]
-    return "\n".join(
-        f"{v['id']}: {node['html'][:200]}\n{node['failureSummary']}"
+    return [
+        f"{v['id']}: {node['html'][:200]} {node['failureSummary']}"
         for v in violations
         if v["impact"] in ("serious", "critical")
         for node in v["nodes"]
-    )
+    ]
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -89,7 +89,7 @@ def test_every_number_can_be_read_and_axe_finds_nothing_serious(new_page: OpenPa
         ink = page.locator(f".st-key-heatmap-{step} .ytick text").first.evaluate(INK)
         assert contrast(ink, background) > 7
 
-    assert findings(page) == ""
+    assert findings(page) == []
 
 
 def assert_tints_follow_the_sign(page: Page, step: str) -> None:
@@ -111,4 +111,4 @@ def test_axe_finds_nothing_serious_while_a_cell_is_bad_and_with_everything_opene
     page.get_by_text("As PyTorch prints it").click()
     expect(page.get_by_test_id("stCode")).to_contain_text("tensor([[ 0.6038,  0.7434],")
     drive.drawn(page)
-    assert findings(page) == ""
+    assert findings(page) == []

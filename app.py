@@ -24,19 +24,14 @@ from attention.ui import parts, process, state  # noqa: E402
 
 loading.empty()
 
-PAGES = {
-    "Learn": [
-        st.Page("pages/learn/worksheet.py", title="Worksheet", icon=":material/grid_on:", default=True),
-        st.Page("pages/learn/step_by_step.py", title="Step by step", icon=":material/footprint:"),
-    ],
-    "Check": [
-        st.Page("pages/check/side_by_side.py", title="Two side by side", icon=":material/compare:"),
-    ],
-    "Share": [
-        st.Page("pages/share/take_away.py", title="Take away", icon=":material/download:"),
-        st.Page("pages/share/bring_in.py", title="Bring in", icon=":material/upload:"),
-    ],
-}
+# one list and no sections: Streamlit's sections are lists that a screen reader cannot read as such
+PAGES = [
+    st.Page("pages/learn/worksheet.py", title="Worksheet", icon=":material/grid_on:", default=True),
+    st.Page("pages/learn/step_by_step.py", title="Step by step", icon=":material/footprint:"),
+    st.Page("pages/check/side_by_side.py", title="Two side by side", icon=":material/compare:"),
+    st.Page("pages/share/take_away.py", title="Take away", icon=":material/download:"),
+    st.Page("pages/share/bring_in.py", title="Bring in", icon=":material/upload:"),
+]
 
 process.start()
 state.start()

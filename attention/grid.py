@@ -73,7 +73,9 @@ def _hint(text: str) -> str:
     if re.fullmatch(r"[+-]?[0-9]{1,3},[0-9]{3}", ascii_digits):
         whole, rest = ascii_digits.split(",")
         return f"write {whole}.{rest} or {whole}{rest}"
-    candidates = [ascii_digits, ascii_digits.replace(",", "."), re.sub(r"[\s_'\u202f]", "", ascii_digits)]
+    candidates = [ascii_digits, ascii_digits.replace(",", ".")]
+    if re.fullmatch(r"[+-]?[0-9]{1,3}([\s_'][0-9]{3})+(\.[0-9]*)?", ascii_digits):
+        candidates.append(re.sub(r"[\s_']", "", ascii_digits))  # thousands set apart, which other spaces are not
     if text.endswith("%") and _NUMBER.fullmatch(text[:-1].strip()):
         candidates.append(repr(float(text[:-1]) / 100))
     for candidate in candidates:

@@ -82,7 +82,7 @@ def moment_to_paint() -> None:
 def encodings_grid() -> None:
     """The grid in which a person types, with buttons for its shape."""
     now = state.current_grid()
-    st.markdown("#### Encodings", help="Type or paste numbers. Enter or a click elsewhere takes what you typed.")
+    st.markdown("## Encodings", help="Type or paste numbers. Enter or a click elsewhere takes what you typed.")
     st.data_editor(
         state.editor_frame(),
         key=state.editor_key(),
@@ -160,15 +160,18 @@ def weights_note(experiment: Experiment) -> None:
     st.button("Back to the seed", key="back_to_seed", on_click=state.give_weights, args=(None,))
 
 
-def proof(trace: Trace) -> None:
-    """The badge, exactly while these are the lesson's numbers, and the agreement with PyTorch's own kernels."""
+def proof(trace: Trace, stale: bool) -> None:
+    """The badge, exactly while these are the lesson's numbers, and the agreement with PyTorch's own kernels.
+
+    stale says that the grid holds something newer, which is not the lesson's.
+    """
     st.caption(
         "Type in the grid: every number below follows, exactly as PyTorch computes it. "
         "The seed draws the weights; the mask decides which keys a query may see."
     )
     agreement = checks.agreement(trace.experiment, trace)
     with st.container(horizontal=True, vertical_alignment="center"):
-        if lessons.is_the_lesson(trace):
+        if lessons.is_the_lesson(trace) and not stale:
             st.badge("These are the lesson's numbers", icon=":material/check:", color="green")
         st.caption(f"agrees with PyTorch's own kernel to {_size(agreement.kernels)}", help=_details(agreement))
         st.caption(

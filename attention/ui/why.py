@@ -31,20 +31,20 @@ def panel(trace: Trace, pinned: str | None) -> None:
     """Show where the pinned cell comes from, or how to pin one."""
     with st.container(border=True, key="why"):
         if pinned is None:
-            st.markdown("**Where does a number come from?**")
+            st.markdown("### Where does a number come from?")
             st.caption("Click any number of the worksheet, or walk to it with the arrow keys and press Enter.")
             return
         derivation = explain(trace, *named(trace, pinned))
         _trail(trace)
-        st.markdown(f"**{title(trace, pinned)}**")
-        st.markdown(f"#### {_value(derivation)}")
+        st.markdown(f"### {title(trace, pinned)}")
+        st.markdown(f"**{_value(derivation)}**")
         st.caption(_WORDS[derivation.step])
         st.latex(derivation.latex())
         _operands(derivation)
         _by_hand(derivation)
         course = steps.BY_NAME[derivation.step].course
         transposed = ".transpose(0, 1)" if derivation.step.startswith("w_") else ""
-        st.code(f"{course}{transposed}[{derivation.row}, {derivation.col}]", language="python", wrap_lines=True)
+        st.code(f"{course}{transposed}[{derivation.row}, {derivation.col}]", language=None, wrap_lines=True)
         st.button("Unpin", key="unpin", on_click=state.unpin)
 
 

@@ -24,13 +24,13 @@ def page() -> None:
     from attention.ui import charts  # plotly is slow to import, and the numbers need not wait for it
 
     with right:
-        parts.proof(trace)
+        parts.proof(trace, bool(now.problems))
         parts.weights_note(now.experiment)
         parts.problems(now)
         parts.history()
         parts.copy_link()
         why.panel(trace, pinned)
-    st.subheader("Heatmaps", anchor=False)
+    st.header("Heatmaps", anchor=False)
     st.caption("Scores before and after the mask share one colour scale; percentages always run from 0 to 100 %.")
     charts.heatmaps(trace)
     as_printed = st.expander("As PyTorch prints it", key="printed", on_change="rerun")

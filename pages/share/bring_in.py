@@ -10,7 +10,7 @@ trace = run(now.experiment)
 state.pinned(trace)
 parts.notices()
 
-st.subheader("Encodings or a whole experiment", anchor=False)
+st.header("Encodings or a whole experiment", anchor=False)
 st.caption(
     "A block from a spreadsheet, CSV, a tensor or an array as PyTorch and NumPy print them, nested lists, or the "
     "JSON that this app writes. Labels in the first column are recognised. What was read is shown before it replaces "
@@ -18,7 +18,7 @@ st.caption(
 )
 bring_in.experiment(now.experiment)
 
-st.subheader("Weights", anchor=False)
+st.header("Weights", anchor=False)
 st.caption("Drawn from the seed, unless you give them: typed or pasted here, or from a .safetensors file.")
 parts.weights_note(now.experiment)
 bring_in.weights(trace)

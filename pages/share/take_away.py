@@ -13,19 +13,20 @@ cell = state.pinned(trace)
 parts.notices()
 parts.problems(now)
 
-st.subheader("A link", anchor=False)
+st.header("A link", anchor=False)
 st.caption(
     "It holds the whole experiment and the pinned number; whoever opens it sees the same numbers to the last bit. "
     f"Fingerprint of experiment and output: {fingerprint(trace)}. The same one stands on every screen that shows them."
 )
 parts.copy_link()
 
-st.subheader("Files", anchor=False)
+st.header("Files", anchor=False)
 st.caption("Each is made when you click it. Nothing is kept on the server.")
 hand_on.show(trace)
 
-st.subheader("Code", anchor=False)
+st.header("Code", anchor=False)
 st.caption("It needs PyTorch alone, and prints the numbers of the worksheet.")
 dialect = st.segmented_control("Dialect", code.DIALECTS, default="course", required=True, key="dialect")
-st.code(code.script(now.experiment, dialect), language="python", wrap_lines=True)
+# no colours: those of the highlighter are too pale on white
+st.code(code.script(now.experiment, dialect), language=None, wrap_lines=True)
 keeper.keep(trace)

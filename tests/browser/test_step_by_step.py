@@ -18,12 +18,12 @@ from tests.browser.conftest import OpenPage
 from tests.browser.test_explain import assert_pinned
 from tests.browser.test_looks import findings
 
-# what stands on the page: the marked lines, the words, and every card as [name, changed?, [[value, text], ...] rows, print]
+# what stands there: marked lines, words, and every card as [name, changed?, rows of [value, text], what is printed]
 SHOWN = """stepper => {
   const card = (made) => [
     made.dataset.variable ?? made.querySelector('h5').firstChild.textContent,
     made.classList.contains('changed'),
-    [...made.querySelectorAll('tr')].map((row) => [...row.cells].map((cell) => [+cell.dataset.value, cell.textContent])),
+    [...made.querySelectorAll('tr')].map((row) => [...row.cells].map((td) => [+td.dataset.value, td.textContent])),
     made.querySelector('pre').textContent,
   ];
   const marked = [...stepper.querySelectorAll('[aria-current]')];
@@ -59,6 +59,7 @@ def open(page: Page, query: str = "") -> None:
     drive.open(page, f"/{query}")
     page.get_by_role("link", name="Step by step").click()
     stepper(page).wait_for()
+    page.locator(drive.FINISHED).wait_for(state="attached")
 
 
 def button(page: Page, name: str) -> Locator:
@@ -224,6 +225,7 @@ def pass_by(page: Page, milliseconds: int) -> None:
 
 
 def test_space_plays_line_by_line_until_it_is_pressed_again(playable: Page):
+    playable.get_by_role("heading", name="Attention Workbench").click()
     playable.keyboard.press("Space")
     expect(button(playable, "Pause")).to_be_visible()
     pass_by(playable, 1400)
@@ -236,6 +238,12 @@ def test_space_plays_line_by_line_until_it_is_pressed_again(playable: Page):
     expect(button(playable, "Play")).to_be_visible()
     pass_by(playable, 10_000)
     at(playable, 4)
+
+
+def test_space_plays_for_one_who_has_just_come_by_a_link_to_this_page(playable: Page):
+    playable.keyboard.press("Space")
+    pass_by(playable, 1600)
+    at(playable, 2)
 
 
 def test_playing_ends_at_the_last_line_and_begins_anew_from_there(playable: Page):
@@ -316,11 +324,16 @@ def test_the_first_visitor_of_a_server_can_come_by_this_pages_address(browser: B
 # ---- for everybody ---------------------------------------------------------------------------------------------------
 
 
+AT_REST = "() => Promise.all(document.getAnimations().map((animation) => animation.finished))"
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_serious_at_the_first_line_at_the_mask_and_at_the_last(new_page: OpenPage, scheme: str):
     page = new_page(scheme=scheme)
     open(page)
-    for key in ("Home", *["ArrowRight"] * 5, "End"):
-        page.keyboard.press(key)
-        if key != "ArrowRight" or page.locator(".stepper .count").inner_text() == "line 6 of 10":
-            assert findings(page) == []
+    page.evaluate(AT_REST)
+    for keys, line in (("Home",), 1), (("ArrowRight",) * 5, 6), (("End",), 10):
+        for key in keys:
+            page.keyboard.press(key)
+        at(page, line)
+        assert findings(page) == []

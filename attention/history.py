@@ -92,8 +92,12 @@ def words(before: Document, after: Document) -> str:
             count = more.n - fewer.n
             what = f"token {more.n}" if count == 1 else f"{count} tokens"
             return f"{what} {'added' if more is b else 'removed'}"
-    if a.n == b.n and a.d_model != b.d_model:
-        return f"dimension {max(a.d_model, b.d_model)} {'added' if b.d_model > a.d_model else 'removed'}"
+    if a.labels == b.labels and a.d_model != b.d_model:
+        more, fewer = (b, a) if b.d_model > a.d_model else (a, b)
+        if tuple(row[: fewer.d_model] for row in more.cells) == fewer.cells:
+            count = more.d_model - fewer.d_model
+            what = f"dimension {more.d_model}" if count == 1 else f"{count} dimensions"
+            return f"{what} {'added' if more is b else 'removed'}"
     if (a.n, a.d_model) == (b.n, b.d_model):
         return _cells(a, b)
     return "another experiment"

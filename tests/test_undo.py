@@ -264,7 +264,7 @@ class Undo(RuleBasedStateMachine):
 
 TestUndo = Undo.TestCase
 TestUndo.settings = settings(
-    max_examples=25,
+    max_examples=15,
     stateful_step_count=18,
     deadline=None,
     derandomize=True,

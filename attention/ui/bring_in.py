@@ -93,7 +93,7 @@ def _take_typed(shown: dict[str, pd.DataFrame]) -> None:
             rows.append([])
             for j, text in enumerate(row):
                 try:
-                    rows[-1].append(grid.number(str(text or "")))
+                    rows[-1].append(grid.number("" if pd.isna(text) else str(text)))
                 except ValueError as error:
                     refused(ValueError(f"{name}, row {i + 1}, d{j + 1}: `{text}` {error}"))
                     return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pandas as pd
@@ -18,14 +19,18 @@ SOURCES = ("on screen", "the lesson", "a link")
 
 
 def choose(side: str, now: Experiment, mask: str) -> Experiment:
-    """One of the two: where it comes from, and what is different about it."""
+    """One of the two: where it comes from, and what is different about it.
+
+    mask is what the experiment on screen is shown with; any other keeps its own at first.
+    """
     st.markdown(f"**{side}**")
     source = st.segmented_control("From", SOURCES, default=SOURCES[0], required=True, key=f"source-{side}")
-    start = now
+    start = replace(now, mask=mask)
     if source == "the lesson":
         start = state.LESSON
     if source == "a link":
         start = _from_link(side)
+    # the keys hold what the controls begin with, so that they begin anew where that changes
     with st.container(horizontal=True):
         seed = st.number_input(
             "Seed",
@@ -36,7 +41,7 @@ def choose(side: str, now: Experiment, mask: str) -> Experiment:
             key=f"seed-{side}-{start.seed}",
             width=160,
         )
-        chosen = st.selectbox("Mask", NAMES, index=NAMES.index(mask), key=f"mask-{side}", width=130)
+        chosen = st.selectbox("Mask", NAMES, index=NAMES.index(start.mask), key=f"mask-{side}-{start.mask}", width=130)
         device = st.selectbox("Device", devices.available(), key=f"device-{side}", width=130)
     return replace(start, seed=seed, mask=chosen, device=device)
 
@@ -76,7 +81,9 @@ def show(a: Trace, b: Trace) -> None:
         if matrix is None:
             place.caption("The shapes differ, so there is no difference to show.")
         else:
-            place.dataframe(_table(trace, picked, matrix.tolist()), width="content", key=f"table-{title}")
+            place.dataframe(
+                _table(trace, picked, matrix.tolist(), matrix is each.difference), width="content", key=f"table-{title}"
+            )
 
 
 def _overview(compared: list[Compared]) -> pd.DataFrame:
@@ -92,17 +99,26 @@ def _overview(compared: list[Compared]) -> pd.DataFrame:
 def _largest(each: Compared) -> str:
     if each.difference is None:
         return f"{tuple(each.a.shape)} against {tuple(each.b.shape)}"
-    return "one hides what the other shows" if each.largest is None else f"{each.largest:.6g}"
+    if not each.same and not each.largest:
+        return "one hides what the other shows"
+    return f"{each.largest:.6g}"
 
 
-def _table(trace: Trace, step_name: str, rows: list[list[float]]) -> pd.DataFrame:
+def _table(trace: Trace, step_name: str, rows: list[list[float]], difference: bool) -> pd.DataFrame:
     step = steps.BY_NAME[step_name]
     axes = steps.headings(trace)
-    cells = [["only one hides it" if x != x else _cell(step, x) for x in row] for row in rows]
+    words = _difference if difference else _cell
+    cells = [[words(step, x) for x in row] for row in rows]
     return pd.DataFrame(cells, index=axes[step.rows], columns=axes[step.columns])
+
+
+def _difference(step: steps.Step, value: float) -> str:
+    if step.unit == "hidden":
+        return {0.0: "same", 1.0: "only B hides", -1.0: "only A hides"}[value]
+    return "only one hides it" if math.isnan(value) else shown.number(value, 6)
 
 
 def _cell(step: steps.Step, value: float) -> str:
     if step.unit == "hidden":
-        return {0.0: "visible", 1.0: "hidden"}.get(value, shown.number(value, 0))
+        return "hidden" if value else "visible"
     return "hidden" if value == float("-inf") else shown.number(value, 6)

@@ -47,13 +47,11 @@ def start() -> None:
     address = [(name, value) for name in st.query_params for value in st.query_params.get_all(name)]
     experiment, problems = link.read(urlencode(address, errors="surrogatepass"))
     st.session_state.notices = [problem.words() for problem in problems]
-    if experiment.device not in devices.available():
-        words = f"The link asks for the device {experiment.device}, which this machine lacks; the CPU computes."
-        st.session_state.notices.append(words)
-        experiment = replace(experiment, device="cpu")
+    experiment = _computable(experiment)
     st.session_state.trail = tuple(st.query_params.get_all("cell")[-1:])
     st.session_state.cell_from_link = True
-    st.session_state.version = 0
+    # not the same for every session: a browser that comes back from an earlier one may still hold edits of its editors
+    st.session_state.version = random.randrange(10**6)  # noqa: S311
     st.session_state.opened = experiment
     _keep(History(history.of(experiment)), experiment)
     nonsense = {problem.field for problem in problems} & set(CONTROLS)
@@ -83,18 +81,29 @@ def past() -> History:
 
 def undo() -> None:
     """Take the last change back."""
+    current()  # what came together with the click is a change of its own
     _restore(past().undone())
 
 
 def redo() -> None:
     """Make the change that was undone last again."""
+    current()
     _restore(past().redone())
 
 
 def open_experiment(experiment: Experiment) -> None:
     """Replace everything by another experiment; what was there can be undone."""
     current()  # an edit that nobody asked for yet is a step of its own
-    _restore(past().changed_to(history.of(experiment)))
+    _restore(past().changed_to(history.of(_computable(experiment))))
+
+
+def _computable(experiment: Experiment) -> Experiment:
+    """The experiment on a device that this machine has: its own, else the CPU, with a notice."""
+    if experiment.device in devices.available():
+        return experiment
+    words = f"This machine lacks the device {experiment.device} that was asked for; the CPU computes."
+    st.session_state.notices = [*notices(), words]
+    return replace(experiment, device="cpu")
 
 
 def reset() -> None:
@@ -111,10 +120,12 @@ def restore_kept() -> None:
     """The browser had another experiment for this session: it is read as strictly as any file, and shown."""
     try:
         kept = files.read_json(str(st.session_state.keeper["restore"] or ""))
-        open_experiment(kept if kept.device in devices.available() else replace(kept, device="cpu"))
     except (ExperimentError, PasteError):
         return  # nothing that can be shown was kept
-    st.session_state.restored = True
+    current()
+    if is_fresh():  # else something was done since the browser offered it
+        open_experiment(kept)
+        st.session_state.restored = True
 
 
 def was_restored() -> bool:

@@ -366,3 +366,10 @@ for (const type of ["paste", "cut"])
     pasted = performance.now();
     for (const after of [30, 150, 500, 2000]) tell(after); // the grid reads the clipboard in its own time
   });
+
+// Ctrl+Z within a text field belongs to the field, and not to the page's undo.
+window.addEventListener("keydown", (event) => {
+  const field = event.composedPath()[0];
+  const isUndo = (event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "z";
+  if (isUndo && field.matches?.("input, textarea, [contenteditable]")) event.stopImmediatePropagation();
+}, true);

@@ -24,6 +24,8 @@ Serve = Callable[[], AbstractContextManager[server.Server]]
 UNREACHABLE = re.compile(
     r"(WebSocket connection to 'ws://.*/_stcore/stream' failed: .*"
     r"|Failed to load resource: net::ERR_(CONNECTION_REFUSED|CONNECTION_RESET|EMPTY_RESPONSE)$"
+    r"|Streamlit server is not responding\. Are you connected to the internet\?"
+    r"|Cannot send rerun backMessage when disconnected from server\."
     r"|Client Error in reaching server endpoint - .* when attempting to reach /_stcore/(health|host-config)$)"
 )
 GONE = '[data-testid="stApp"]:not([data-test-connection-state="CONNECTED"])'
@@ -150,6 +152,7 @@ def change_everything(page: Page) -> Experiment:
     click(page, "Add token")
     engine.assert_shows(page, grown(engine.with_cell(1, 1, 9.5)))
     drive.type_cell(page, D1, 3, "-7")
+    engine.assert_shows(page, engine.with_cell(3, 0, -7.0, grown(engine.with_cell(1, 1, 9.5))))
     seed(page).fill("7")
     seed(page).press("Enter")
     page.get_by_role("radio", name="none", exact=True).click()
@@ -158,9 +161,8 @@ def change_everything(page: Page) -> Experiment:
 
 def click_into_the_grid(page: Page) -> None:
     """Select d1 of the first token, as a person does who comes back to the page with the mouse."""
-    canvas = page.locator(f"{drive.GRID} {drive.CANVAS}").first
-    canvas.click(position={"x": 200, "y": 52})
-    canvas.locator("[data-testid=glide-cell-2-0][aria-selected=true]").wait_for(state="attached")
+    page.locator(f"{drive.GRID} .dvn-scroller").click(position={"x": 200, "y": 52})
+    page.locator(f"{drive.GRID} [data-testid=glide-cell-2-0][aria-selected=true]").first.wait_for(state="attached")
 
 
 @pytest.mark.parametrize("change", [type_one_number, change_everything])

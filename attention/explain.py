@@ -171,7 +171,7 @@ def named(trace: Trace, text: str) -> tuple[str, int, int]:
         raise ExperimentError("cell", f"must begin with a step: {', '.join(SOURCES)}", text)
     matrix = steps.matrix(trace, step)
     for part, size in ((row, matrix.shape[0]), (col, matrix.shape[1])):
-        if not (part.isascii() and part.isdecimal() and len(part) <= 3 and int(part) < size):
+        if part not in map(str, range(size)):
             raise ExperimentError("cell", f"must be a cell of the {matrix.shape[0]} × {matrix.shape[1]} {step}", text)
     return step, int(row), int(col)
 
@@ -182,7 +182,7 @@ def explain(trace: Trace, step: str, row: int, col: int) -> Derivation:
     step is a name of `attention.steps.STEPS`; a projection's weights are addressed as they are shown, transposed.
     Raises ExperimentError when there is no such step or cell.
     """
-    if step not in SOURCES:
+    if not isinstance(step, str) or step not in SOURCES:
         raise ExperimentError("step", f"must be one of {', '.join(SOURCES)}", step)
     matrix = steps.matrix(trace, step)
     for name, index, size in (("row", row, matrix.shape[0]), ("col", col, matrix.shape[1])):

@@ -77,7 +77,7 @@ def formula(trace: Trace, name: str) -> str:
         "scores": f"similarities ÷ {root if root * root == d_k else f'√{d_k}'}, before the mask",
         "mask": "True = hidden" if experiment.mask != "none" else "True = hidden; nothing is",
         "masked_scores": "scores; a hidden one becomes −∞",
-        "weights": "softmax of each row, which sums to 100 %",
+        "weights": "softmax of each row; sums to 100 % before rounding",
         "output": "percentages × values",
     }
     return formulas[name]

@@ -64,10 +64,11 @@ def watch(module: nn.Module, *inputs: Any, **named: Any) -> list[WatchedLine]:
 
 def _followed(module: nn.Module) -> dict[CodeType, Callable[..., Any]]:
     """The functions whose lines are kept: the methods of the module's class, and the functions of `core`."""
-    functions: list[Any] = [f for _, f in inspect.getmembers(type(module), inspect.isfunction)]
-    own = inspect.getsourcefile(type(module).forward)
+    # without their decorators, whose lines are nobody's concern
+    functions: list[Any] = [inspect.unwrap(f) for _, f in inspect.getmembers(type(module), inspect.isfunction)]
+    own = inspect.getsourcefile(inspect.unwrap(type(module).forward))
     followed = {f.__code__: f for f in functions if f.__name__ != "__init__" and f.__code__.co_filename == own}
-    inspect.getsource(type(module).forward)
+    inspect.getsource(inspect.unwrap(type(module).forward))
     return followed | {core.attend.__code__: core.attend}
 
 
@@ -96,9 +97,10 @@ class _Watcher:
                     now[RETURNED] = argument.detach().clone()
                 self.keep(frame, running, now, known)
                 known = now
-            if event == "return":
-                self.depth -= 1
-            running = frame.f_lineno if event == "line" else None
+            if event == "line":
+                running = frame.f_lineno
+            elif event == "return":
+                running, self.depth = None, self.depth - 1
             return trace
 
         return trace

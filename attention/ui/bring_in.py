@@ -80,6 +80,7 @@ def _weight_editor(trace: Trace, name: str) -> pd.DataFrame:
         key=f"weights-{name}-{hash(tuple(map(tuple, texts)))}",
         hide_index=True,
         width="content",
+        on_change="ignore",  # they go along with the click on the button, which could overtake them
         column_config={column: st.column_config.TextColumn(alignment="right", width=190) for column in frame},
     )
     return edited

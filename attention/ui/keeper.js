@@ -2,6 +2,7 @@
 // or is another one, or the page was loaded again at the same address.
 const KEY = "attention-workbench";
 let last = null; // the experiment of this page, for as long as it is not loaded again
+let copied = null; // the link that was copied last
 
 function stored() {
   try {
@@ -28,4 +29,6 @@ export default function ({ data, setTriggerValue }) {
   const kept = last ?? (before?.address === address() ? before.experiment : null);
   if (data.fresh && kept !== null && kept !== data.experiment) setTriggerValue("restore", kept);
   else last = data.experiment;
+  if (data.link && data.link !== copied) navigator.clipboard?.writeText(data.link).catch(() => {});
+  copied = data.link;
 }

@@ -15,7 +15,11 @@ def keep(trace: Trace) -> None:
     """Hand the experiment to the browser; where the browser had another one for this fresh session, take that."""
     _component(
         key="keeper",
-        data={"fresh": state.is_fresh(), "experiment": files.to_json(trace.experiment, trace)},
+        data={
+            "fresh": state.is_fresh(),
+            "experiment": files.to_json(trace.experiment, trace),
+            "link": state.made_link(),
+        },
         on_restore_change=state.restore_kept,
         height=1,
     )

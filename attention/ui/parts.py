@@ -93,7 +93,7 @@ def encodings_grid() -> None:
         width=190 + 95 * now.d_model if now.d_model <= NARROW else "stretch",
         column_config={
             "position": st.column_config.NumberColumn("#", disabled=True, width=40, pinned=True),
-            "token": st.column_config.TextColumn("token", width=100, pinned=True),
+            "token": st.column_config.TextColumn("token", width=100),
         }
         | {grid.column(j): st.column_config.TextColumn(alignment="right", width=90) for j in range(now.d_model)},
         alt="Grid of encodings: one row a token, one column a dimension",
@@ -115,7 +115,7 @@ def problems(found: state.Current) -> None:
     many = len(found.problems)
     st.error(
         f"{'One cell' if many == 1 else f'{many} cells'} of the grid cannot be read. "
-        "The numbers on this page are those from before, until it is mended.",
+        f"The numbers on this page are those from before, until {'it is' if many == 1 else 'they are'} mended.",
         icon=":material/error:",
     )
     # st.text: what a person typed is shown as it is, never read as Markdown
@@ -144,19 +144,27 @@ def history() -> None:
         st.rerun()  # the controls stand outside of the page's fragment
 
 
-def copy_link(page: str = "") -> None:
-    """A button that makes the link to a page, and the link with a button that copies it."""
+def copy_link(now: state.Current, page: str = "") -> None:
+    """A button that makes the link to a page; the browser copies it, where it may, and it can be copied by hand."""
     st.button("Copy link", key="make_link", on_click=state.make_link, args=(page,), icon=":material/link:")
     made = state.made_link()
     if made:
+        st.caption("Copied, where your browser allows it; else copy it here.")
+        if now.problems:
+            st.caption("It is the link of the numbers below, not of the cells that cannot be read yet.")
         st.code(made, language=None, wrap_lines=True)
 
 
 def weights_note(experiment: Experiment) -> None:
     """Where weights were given by hand: that the seed does not decide any more, and the way back."""
-    if experiment.weights is None:
+    given = state.given_weights()
+    if given is None:
         return
-    st.info("Weights edited by hand; the seed no longer decides.", icon=":material/edit:")
+    if experiment.weights is None:
+        words = f"The weights given by hand are for {len(given[0])} dimensions; here the seed draws them."
+    else:
+        words = "Weights edited by hand; the seed no longer decides."
+    st.info(words, icon=":material/edit:")
     st.button("Back to the seed", key="back_to_seed", on_click=state.give_weights, args=(None,))
 
 
@@ -166,8 +174,8 @@ def proof(trace: Trace, stale: bool) -> None:
     stale says that the grid holds something newer, which is not the lesson's.
     """
     st.caption(
-        "Type in the grid: every number below follows, exactly as PyTorch computes it. "
-        "The seed draws the weights; the mask decides which keys a query may see."
+        "It opens on the course's lesson “Coding Masked Self-Attention in PyTorch”. Type in the grid: every number "
+        "follows, as PyTorch computes it. The seed draws the weights; the mask decides which keys a query may see."
     )
     agreement = checks.agreement(trace.experiment, trace)
     with st.container(horizontal=True, vertical_alignment="center"):

@@ -73,6 +73,11 @@ def current() -> Current:
     return Current(st.session_state.good, problems)
 
 
+def note_edit() -> None:
+    """There may be an edit in the grid: it is kept, even if the page that would show it is being left."""
+    current()
+
+
 def past() -> History:
     """What can be undone and redone."""
     found: History = st.session_state.history
@@ -197,6 +202,12 @@ def new_seed() -> None:
     st.session_state.seed = random.randrange(10_000)  # noqa: S311  (nothing secret hangs on it)
 
 
+def given_weights() -> tuple[Matrix, Matrix, Matrix] | None:
+    """The weights given by hand, also while the experiment has another number of dimensions and cannot use them."""
+    given: tuple[Matrix, Matrix, Matrix] | None = st.session_state.weights
+    return given
+
+
 def give_weights(weights: tuple[Matrix, Matrix, Matrix] | None) -> None:
     """Weights given by hand from now on, or None for those that the seed draws."""
     st.session_state.weights = weights
@@ -255,8 +266,9 @@ def pinned(trace: Trace) -> str | None:
     """The cell whose arithmetic is shown, as "weights.1.0"; none when the experiment has no such cell (any more)."""
     cell = _last_of_trail()
     try:
-        if cell:
+        if cell is not None:
             named(trace, cell)
+        st.session_state.trail = tuple(each for each in trail() if _exists(trace, each))
     except ExperimentError as error:
         st.session_state.trail, cell = (), None
         if st.session_state.cell_from_link:
@@ -299,6 +311,14 @@ def go_back() -> None:
 def unpin() -> None:
     """No cell's arithmetic is shown."""
     st.session_state.trail = ()
+
+
+def _exists(trace: Trace, cell: str) -> bool:
+    try:
+        named(trace, cell)
+    except ExperimentError:
+        return False
+    return True
 
 
 def _last_of_trail() -> str | None:

@@ -72,7 +72,7 @@ function press(view, event) {
   const target = event.composedPath()[0];
   if (!view.root.isConnected || event.altKey || event.ctrlKey || event.metaKey) return;
   if (target.closest?.("input, textarea, select, [role=listbox], [role=radiogroup], [contenteditable]")) return;
-  if (event.key === " " && !target.closest?.("button, a, summary")) toggle(view);
+  if (event.key === " " && !target.closest?.("button, summary")) toggle(view);
   else if (KEYS[event.key]) move(view, KEYS[event.key]);
   else return;
   event.preventDefault();
@@ -191,14 +191,14 @@ function table(tensor) {
   const small = rows.length <= NUMBERS_UP_TO && rows[0].length <= NUMBERS_UP_TO;
   made.classList.toggle("tiny", !small);
   const truth = tensor.text.includes("True") || tensor.text.includes("False");
-  const finite = rows.flat().filter((x) => Math.abs(x) < 1e8);
+  const finite = rows.flat().filter((x) => Number.isFinite(x) && x !== -1e9);
   const most = Math.max(...finite.map(Math.abs)) || 1;
   for (const row of rows) {
     const line = made.insertRow();
     for (const value of row) {
       const cell = line.insertCell();
       cell.dataset.value = value;
-      const far = truth ? value : Math.abs(value) >= 1e8;
+      const far = truth ? value : value === -1e9; // what the course hides with
       if (far) cell.dataset.far = "";
       else if (!truth)
         cell.style.backgroundColor = `rgb(var(${value < 0 ? "--negative" : "--positive"}) / ${((Math.abs(value) / most) * 0.55).toFixed(3)})`;

@@ -18,14 +18,13 @@ def payload(trace: Trace) -> dict[str, Any]:
     """Every line that ran with all its variables; equal tensors are sent once."""
     watched = lines.of(trace)
     tensors: list[dict[str, Any]] = []
-    seen: dict[str, int] = {}
+    seen: dict[object, int] = {}
 
     def number(value: Tensor) -> int:
-        text = str(value)
-        key = f"{tuple(value.shape)} {text} {value.double().sum().item()!r}"
+        key = (tuple(value.shape), value.dtype, value.double().numpy().tobytes())
         if key not in seen:
             seen[key] = len(tensors)
-            tensors.append({"shape": list(value.shape), "text": text, "rows": value.double().tolist()})
+            tensors.append({"shape": list(value.shape), "text": str(value), "rows": value.double().tolist()})
         return seen[key]
 
     return {

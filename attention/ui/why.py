@@ -21,8 +21,12 @@ _WORDS = {
     "scores": "Multiply the query with the key and add; then divide by the root of the number of values in a key.",
     "mask": "True hides the key from the query. The causal mask hides every token that comes later.",
     "masked_scores": "A visible score stays. A hidden one becomes −∞, so that the softmax gives it exactly 0.",
-    "weights": "The softmax: e to the power of each score of the row, less the largest, divided by their sum.",
+    "weights": "The softmax: take the row's largest score off each, e to the power of that, divided by the row's sum.",
     "output": "Each value counts as much as its percentage says: multiply and add.",
+}
+_SHORT = {"w_q": "W_q", "w_k": "W_k", "w_v": "W_v", "masked_scores": "masked score", "scores": "score"} | {
+    "weights": "percentage",
+    "encodings": "encoding",
 }
 _WORDS["w_k"] = _WORDS["w_v"] = _WORDS["w_q"]
 
@@ -96,15 +100,21 @@ def _operands(derivation: Derivation) -> None:
 def _operand_words(operand: Operand) -> str:
     """An operand as short as it can be told: "q[2, 1] 1.1063", places from 1."""
     place = f"{operand.row + 1},{operand.col + 1}"
-    return f"{operand.step.replace('_', ' ')} {place}: {shown.number(operand.value)}"
+    value = ("hidden" if operand.value else "visible") if operand.step == "mask" else shown.number(operand.value)
+    return f"{_SHORT.get(operand.step, operand.step)} {place}: {value}"
 
 
 def _by_hand(derivation: Derivation) -> None:
     if derivation.operation in ("given", "draw", "compare") or derivation.hidden:
         return
     decimals = st.segmented_control(
-        "By hand, every step before this one rounded to … decimals", DECIMALS, default=2, required=True, key="decimals"
+        "By hand: every step before this one rounded to … decimals, the weights W as they are",
+        DECIMALS,
+        default=2,
+        required=True,
+        key="decimals",
     )
     value, result = derivation.by_hand(decimals), derivation.result
     apart = shown.number(abs(value - result))
-    st.caption(f"By hand {shown.number(value)}, in PyTorch {shown.number(result)}: {apart} apart.")
+    percent = f" ({shown.percent(value)})" if derivation.step == "weights" and value >= 0.0001 else ""
+    st.caption(f"By hand {shown.number(value)}{percent}, in PyTorch {shown.number(result)}: {apart} apart.")

@@ -78,12 +78,17 @@ function build(data) {
     root.append(heading, lines);
     for (const line of section.lines) {
       const equation = element("div", "equation");
+      let term = element("div", "term"); // a table and the sign before it: where lines break they stay together
       for (const part of line) {
-        if (data.tables[part]) {
-          const table = buildTable(part, data);
-          sheet.tables.push(table);
-          equation.append(table.figure);
-        } else equation.append(element("span", "sign", part));
+        if (!data.tables[part]) {
+          term.append(element("span", "sign", part));
+          continue;
+        }
+        const table = buildTable(part, data);
+        sheet.tables.push(table);
+        term.append(table.figure);
+        equation.append(term);
+        term = element("div", "term");
       }
       lines.append(equation);
     }
@@ -347,16 +352,27 @@ const inGrid = (target) => Boolean(target?.closest?.("[class*=st-key-encodings],
 const cellOpen = () => Boolean(document.querySelector("#portal .gdg-clip-region"));
 const tell = (after = 0) => setTimeout(() => current?.root.isConnected && current.edited(), after);
 const hear = (type, heard) => document.addEventListener(type, heard, true);
+const CLEARS = ["Delete", "Backspace"];
+const HARMLESS = ["Control", "Meta", "Shift", "c", "C", "a", "A", "f", "F", "v", "V", "x", "X"]; // paste and cut are heard below
 let pasted = -Infinity;
+let draggedInGrid = false;
 
 hear("keydown", (event) => {
-  const ends = cellOpen() ? ["Enter", "Tab"] : ["Delete", "Backspace"];
-  if (inGrid(event.target) && ends.includes(event.key)) tell();
+  if (!inGrid(event.target)) return;
+  // closed cells are emptied by keys, and filled down by Ctrl+D and the like
+  const edits = cellOpen() ? ["Enter", "Tab"].includes(event.key) : CLEARS.includes(event.key) || event.ctrlKey || event.metaKey;
+  if (edits && !HARMLESS.includes(event.key)) tell();
 });
 hear("pointerdown", (event) => {
+  draggedInGrid = inGrid(event.target);
   // a click elsewhere ends an edit; and a paste may have waited for a person to allow it
   if ((cellOpen() && !event.target.closest("#portal")) || performance.now() - pasted < 60_000) tell();
 });
+for (const type of ["pointerup", "pointercancel"])
+  hear(type, () => {
+    if (draggedInGrid) tell(30); // the corner of a selected cell fills others as it is dragged
+    draggedInGrid = false;
+  });
 hear("focusout", (event) => {
   if (inGrid(event.target) && !inGrid(event.relatedTarget)) tell();
 });

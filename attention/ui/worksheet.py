@@ -73,10 +73,12 @@ def payload(trace: Trace, stale: bool = False, pinned: str | None = None) -> dic
     }
 
 
-def show(trace: Trace, stale: bool, pinned: str | None, on_pin: Callable[[], None]) -> None:
-    """Put the worksheet on the page; on_pin is called when a person pins or unpins a cell."""
-    _component(key="worksheet", data=payload(trace, stale, pinned), on_pin_change=on_pin, on_edited_change=_nothing)
+def show(
+    trace: Trace, stale: bool, pinned: str | None, on_pin: Callable[[], None], on_edited: Callable[[], None]
+) -> None:
+    """Put the worksheet on the page.
 
-
-def _nothing() -> None:
-    """An edit in the grid needs no answer of its own: the rerun that it causes reads the grid."""
+    on_pin     is called when a person pins or unpins a cell
+    on_edited  is called when there may be an edit in the grid
+    """
+    _component(key="worksheet", data=payload(trace, stale, pinned), on_pin_change=on_pin, on_edited_change=on_edited)

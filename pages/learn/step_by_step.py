@@ -6,7 +6,7 @@ from attention.core import run
 from attention.modules import COURSE_FILL, course_fill
 from attention.ui import keeper, parts, state, stepper
 
-st.markdown("**The course's code, line by line, on your experiment.**")
+st.markdown("**MaskedSelfAttention, which takes the place of the course's class, line by line on your experiment.**")
 st.caption(
     "What you see is the source that really ran, traced while it ran. Next and Previous, or the arrow keys, walk the "
     "lines; Space plays them."
@@ -21,6 +21,6 @@ if course_fill(trace) != COURSE_FILL:
         "from the worksheet's, which hides with −∞."
     )
 stepper.show(trace)
-parts.copy_link("step_by_step")
+parts.copy_link(now, "step_by_step")
 keeper.keep(trace)
 st.page_link("pages/learn/worksheet.py", label="Back to the worksheet", icon=":material/grid_on:")

@@ -17,7 +17,7 @@ def page() -> None:
     left, right = parts.worksheet_and_panel()
     above = left.container()
     with left:
-        worksheet.show(trace, bool(now.problems), pinned, state.pin_from_worksheet)
+        worksheet.show(trace, bool(now.problems), pinned, state.pin_from_worksheet, state.note_edit)
     with above:
         parts.encodings_grid()
     parts.moment_to_paint()
@@ -28,7 +28,7 @@ def page() -> None:
         parts.weights_note(now.experiment)
         parts.problems(now)
         parts.history()
-        parts.copy_link()
+        parts.copy_link(now)
         why.panel(trace, pinned)
     st.header("Heatmaps", anchor=False)
     st.caption("Scores before and after the mask share one colour scale; percentages always run from 0 to 100 %.")

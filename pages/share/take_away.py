@@ -18,7 +18,7 @@ st.caption(
     "It holds the whole experiment and the pinned number; whoever opens it sees the same numbers to the last bit. "
     f"Fingerprint of experiment and output: {fingerprint(trace)}. The same one stands on every screen that shows them."
 )
-parts.copy_link()
+parts.copy_link(now)
 
 st.header("Files", anchor=False)
 st.caption("Each is made when you click it. Nothing is kept on the server.")

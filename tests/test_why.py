@@ -69,7 +69,7 @@ def test_a_links_cell_is_explained_with_title_value_arithmetic_and_by_hand():
     visitor = opened(cell="weights.1.0")
     assert_explains(visitor, explain(TRACE, "weights", 1, 0))
     assert {"Percentages: query 2, key 1", "36.06 %"} <= set(markdown(visitor))
-    assert by_hand(visitor) == "By hand 0.3612, in PyTorch 0.3606: 0.0006 apart."
+    assert by_hand(visitor) == "By hand 0.3612 (36.12 %), in PyTorch 0.3606: 0.0006 apart."
     assert [code.value for code in visitor.code] == ["attention_percents[1, 0]"]
     assert notices(visitor) == []
 

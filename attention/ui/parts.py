@@ -52,6 +52,15 @@ def controls() -> None:
         st.button("Reset to the lesson", key="reset", on_click=state.reset, icon=":material/restart_alt:")
 
 
+@st.fragment(run_every=3600)
+def come_back() -> None:
+    """Do nothing, once an hour, so that a page that finds a restarted server runs anew.
+
+    Streamlit's page asks for a run when it is connected again only where something repeats itself, or was running;
+    without it, a page that was at rest would send its edits to a session that has never drawn it.
+    """
+
+
 def notices() -> None:
     """What was wrong with the link, until the person has read it."""
     found = state.notices()

@@ -264,11 +264,11 @@ def test_the_trail_leads_from_an_output_back_to_a_draw_and_forth_again(page: Pag
     cell(page, "output", 2, 0).click()
     assert_pinned(page, ("output", 2, 0))
     for words, place in (
-        ("weights 3,3: 0.8959", ("weights", 2, 2)),
-        ("masked scores 3,1: 0.3424", ("masked_scores", 2, 0)),
-        ("scores 3,1: 0.3424", ("scores", 2, 0)),
+        ("percentage 3,3: 0.8959", ("weights", 2, 2)),
+        ("masked score 3,1: 0.3424", ("masked_scores", 2, 0)),
+        ("score 3,1: 0.3424", ("scores", 2, 0)),
         ("q 3,2: −2.1336", ("q", 2, 1)),
-        ("w q 1,2: −0.1657", ("w_q", 0, 1)),
+        ("W_q 1,2: −0.1657", ("w_q", 0, 1)),
     ):
         panel(page).get_by_role("radio", name=words, exact=True).click()
         assert_pinned(page, place)

@@ -173,11 +173,17 @@ def test_a_server_that_is_started_again_gets_the_same_experiment_from_the_open_p
         engine.assert_shows(tab, experiment)
         assert_fingerprint(tab, experiment)
         tab.evaluate("window.neverReloaded = true")
+        grid = tab.locator(drive.GRID).first.get_attribute("class")
     tab.locator(GONE).wait_for(state="attached")
     with serve() as second:
         assert second.url == first.url
-        drive.settled(tab)
+        # until the new session has drawn its own, what stands on the page is what stood there before
+        tab.wait_for_function(
+            "([grid, old]) => ![null, old].includes(document.querySelector(grid)?.className ?? null)",
+            arg=[drive.GRID, grid],
+        )
         engine.assert_shows(tab, experiment)
+        drive.settled(tab)
         assert_fingerprint(tab, experiment)
         assert tab.evaluate("window.neverReloaded")
         click_into_the_grid(tab)

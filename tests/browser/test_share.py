@@ -85,6 +85,7 @@ def test_a_link_from_the_page_take_away_opens_the_worksheet(new_page: OpenPage):
     one = new_page()
     drive.open(one, f"/?{link.write(OTHER)}")
     visit(one, "Take away")
+    expect(one.get_by_role("heading", name="A link")).to_be_visible()
     made = made_link(one)
     other = new_page()
     drive.open(other, made)

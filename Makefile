@@ -15,7 +15,7 @@ run: .venv/runtime.stamp
 
 # pytest comes last, so that its summary ends the output
 test: lint browser office
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest -n auto $(ARGS)
 
 lint: .venv/dev.stamp
 	@$(BIN)/ruff check .

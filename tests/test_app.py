@@ -69,7 +69,7 @@ def assert_shows(visitor: AppTest, experiment: Experiment, stale: bool = False) 
     """The worksheet has exactly the numbers of this experiment, and its labels."""
     shown, trace = sent(visitor), run(experiment)
     values = np.concatenate([steps.matrix(trace, step.name).double().numpy().ravel() for step in steps.STEPS])
-    np.testing.assert_array_equal(np.frombuffer(base64.b64decode(shown["values"])), values)
+    np.testing.assert_array_equal(np.frombuffer(base64.b64decode(shown["values"]), dtype="<f4"), values)
     assert shown["whole"]["tokens"] == list(experiment.tokens)
     assert shown["stale"] is stale
 

@@ -20,7 +20,7 @@ LESSON = run(lessons.masked_self_attention())
 
 def matrices(sent: dict[str, Any]) -> dict[str, np.ndarray]:
     """The block of values cut up as the browser does it: table by table, by the lengths of its axes."""
-    values = np.frombuffer(base64.b64decode(sent["values"], validate=True), dtype="<f8")
+    values = np.frombuffer(base64.b64decode(sent["values"], validate=True), dtype="<f4")
     found = {}
     for name, table in sent["tables"].items():
         n, m = (len(sent["axes"][table[side]]) for side in ("rows", "columns"))
@@ -34,7 +34,7 @@ def assert_sent(trace: Trace) -> None:
     assert list(sent) == [step.name for step in steps.STEPS]
     for name, values in sent.items():
         # tobytes tells -0.0 from 0.0
-        assert values.tobytes() == steps.matrix(trace, name).double().numpy().tobytes(), name
+        assert values.tobytes() == steps.matrix(trace, name).float().numpy().tobytes(), name
 
 
 @pytest.mark.parametrize("mask", ["causal", "none"])

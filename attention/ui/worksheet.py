@@ -40,7 +40,7 @@ SECTIONS: tuple[dict[str, Any], ...] = (
 
 
 def payload(trace: Trace, stale: bool = False, pinned: str | None = None) -> dict[str, Any]:
-    """All that the browser needs to draw a trace: headings as text, all values as one block of float64.
+    """All that the browser needs to draw a trace: headings as text, all values as one block of float32.
 
     stale   says that the grid holds something newer that cannot be read, so these numbers are from before
     pinned  the cell that stays lit, as in a link: "weights.1.0"
@@ -49,8 +49,8 @@ def payload(trace: Trace, stale: bool = False, pinned: str | None = None) -> dic
     axes = steps.headings(trace)
     whole = {"tokens": list(experiment.tokens), "dimensions": axes["dimensions"]}
     matrices = [steps.matrix(trace, step.name) for step in steps.STEPS]
-    # float64 holds every number of every dtype exactly; the browser rounds for the eye only
-    block = torch.cat([m.reshape(-1).to("cpu", torch.float64) for m in matrices]).numpy().tobytes()
+    # what was computed in float32, to the last bit; the browser rounds for the eye only
+    block = torch.cat([m.reshape(-1).to("cpu", torch.float32) for m in matrices]).numpy().tobytes()
     return {
         "sections": SECTIONS,
         "tables": {

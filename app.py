@@ -12,13 +12,12 @@ st.html(UI / "frame.css")
 st.title("Attention Workbench", anchor=False)
 
 # The frame is on screen before PyTorch is imported, which takes seconds at a server's first visit; in the meantime the
-# browser fetches the code of a component and of a grid, which the page needs first.
+# browser fetches the code of a component, which the numbers need.
 loading = st.empty()
 if "torch" not in sys.modules:
     with loading.container(key="loading"):
         st.markdown("Loading PyTorch…")
         st.components.v2.component("loading", js=(UI / "loading.js").read_text(encoding="utf-8"))()
-        st.dataframe({"d1": [0]})
 
 from attention.ui import parts, process, state  # noqa: E402
 

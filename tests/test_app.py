@@ -62,7 +62,8 @@ def mounted(visitor: AppTest) -> tuple[list[str], list[list[str]]]:
 
 
 def sent(visitor: AppTest) -> dict[str, Any]:
-    return json.loads(visitor.get_by_key("worksheet").proto.json)
+    (shown,) = json.loads(visitor.get_by_key("worksheet").proto.json)
+    return shown
 
 
 def assert_shows(visitor: AppTest, experiment: Experiment, stale: bool = False) -> None:

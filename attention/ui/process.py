@@ -15,5 +15,4 @@ def start() -> None:
     And what the imports made is taken out of garbage collection: looking through it takes 100 ms each time.
     """
     torch.set_num_threads(1)
-    gc.collect()
     gc.freeze()

@@ -10,10 +10,9 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode
 
-import pandas as pd
 import streamlit as st
 
 from attention import devices, files, grid, history, lessons, link
@@ -23,6 +22,9 @@ from attention.explain import named
 from attention.grid import Grid
 from attention.history import Document, History
 from attention.paste import PasteError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 LESSON = lessons.masked_self_attention()
 CONTROLS = ("seed", "mask", "device")
@@ -116,6 +118,13 @@ def reset() -> None:
     open_experiment(LESSON)
 
 
+def is_first_drawing() -> bool:
+    """True once: the first time that this session's worksheet is drawn."""
+    first: bool = not st.session_state.get("drawn", False)
+    st.session_state.drawn = True
+    return first
+
+
 def is_fresh() -> bool:
     """Has nothing been done in this session yet?"""
     return not past().past and not past().future
@@ -174,6 +183,14 @@ def editor_frame() -> pd.DataFrame:
     """What the editor is mounted from: the same object for as long as it stays mounted."""
     if editor_key() not in st.session_state and st.session_state.mounted != past().now.grid:
         _mount(past().now.grid)  # the page was left, and with it the editor's edits
+    if st.session_state.frame is None:
+        import pandas as pd  # takes a third of a second, for which a first visitor's numbers need not wait
+
+        now: Grid = st.session_state.mounted
+        st.session_state.frame = pd.DataFrame(
+            {"position": range(1, now.n + 1), "token": list(now.labels)}
+            | {grid.column(j): [row[j] for row in now.cells] for j in range(now.d_model)}
+        )
     frame: pd.DataFrame = st.session_state.frame
     return frame
 
@@ -188,10 +205,7 @@ def change_grid(change: Callable[[Grid], Grid]) -> None:
 def _mount(new: Grid) -> None:
     st.session_state.version += 1
     st.session_state.mounted = new
-    st.session_state.frame = pd.DataFrame(
-        {"position": range(1, new.n + 1), "token": list(new.labels)}
-        | {grid.column(j): [row[j] for row in new.cells] for j in range(new.d_model)}
-    )
+    st.session_state.frame = None
 
 
 # --- seed and weights -----------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 
 const sheets = new WeakMap(); // root of a component -> its Sheet
 
-export default function ({ data, parentElement, setTriggerValue }) {
+export default function ({ data: [data], parentElement, setTriggerValue }) {
   let sheet = sheets.get(parentElement);
   if (!sheet || sheet.shape !== shapeOf(data)) {
     sheet?.root.remove();

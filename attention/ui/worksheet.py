@@ -81,4 +81,5 @@ def show(
     on_pin     is called when a person pins or unpins a cell
     on_edited  is called when there may be an edit in the grid
     """
-    _component(key="worksheet", data=payload(trace, stale, pinned), on_pin_change=on_pin, on_edited_change=on_edited)
+    # in a list, because Streamlit would import pandas to look for data frames in a dict
+    _component(key="worksheet", data=[payload(trace, stale, pinned)], on_pin_change=on_pin, on_edited_change=on_edited)

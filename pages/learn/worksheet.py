@@ -20,7 +20,7 @@ def page() -> None:
         worksheet.show(trace, bool(now.problems), pinned, state.pin_from_worksheet, state.note_edit)
     with above:
         parts.encodings_grid()
-    parts.moment_to_paint(now.experiment.n)
+    parts.moment_to_paint(now.experiment.n, state.is_first_drawing())
     from attention.ui import charts  # plotly is slow to import, and the numbers need not wait for it
 
     with right:

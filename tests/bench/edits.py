@@ -39,7 +39,7 @@ SHOWS_TEXTS = """() => {
   };
   let scans = 0;
   window.shows = (wanted) => {
-    if (scans++ % 30 === 0) { roots.length = 1; collect(document); }
+    if (window.alwaysSearch || scans++ % 30 === 0) { roots.length = 1; collect(document); }
     const seen = new Set();
     for (const r of roots) for (const e of r.querySelectorAll('svg text, td, th, [role=gridcell], [data-value]'))
       for (const word of e.textContent.replace(/\\u2212/g, '-').split(/[^0-9.+\\-e]+/)) if (word) seen.add(word);

@@ -25,6 +25,7 @@ EMPTY = "tests/bench/peers/empty_torch.py"
 # notes in window.seen when the title and the wanted texts first stand on the page, as seconds since 1970
 NOTE = """([title, wanted]) => {
   window.seen = {};
+  window.alwaysSearch = true;  // what shows the numbers is not there yet
   const shown = (text) => [...document.querySelectorAll('h1, [data-testid=stMarkdownContainer] p')].some(
     (e) => e.checkVisibility() && e.textContent.trim() === text);
   const note = (name, there) => {

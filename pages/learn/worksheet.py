@@ -18,6 +18,7 @@ def page() -> None:
     above = left.container()
     with left:
         worksheet.show(trace, bool(now.problems), pinned, state.pin_from_worksheet, state.note_edit)
+        keeper.keep(trace)
     with above:
         parts.encodings_grid()
     parts.moment_to_paint(now.experiment.n, state.is_first_drawing())
@@ -37,7 +38,6 @@ def page() -> None:
     if as_printed.open:
         as_printed.caption("The same steps under the names of the course's code, to compare with a notebook.")
         as_printed.code(printed(trace), language=None, wrap_lines=True)
-    keeper.keep(trace)
 
 
 page()

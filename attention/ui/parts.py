@@ -16,7 +16,7 @@ from attention.masks import NAMES
 from attention.ui import state
 
 NARROW = 4
-"""Dimensions up to which the grid leaves room for words beside it."""
+"""Dimensions up to which the grid is no wider than its columns."""
 
 
 def controls() -> None:
@@ -62,7 +62,7 @@ def come_back() -> None:
 
 
 def notices() -> None:
-    """What was wrong with the link, until the person has read it."""
+    """What the person should know, until it has been read: what was wrong with a link, and the like."""
     found = state.notices()
     if not found:
         return

@@ -41,7 +41,7 @@ export function percent(fraction) {
   return fixed(value, 2) + " %";
 }
 
-function wordsFor(unit, value, hidden, step) {
+function wordsFor(unit, value, hidden) {
   if (unit === "hidden") return value ? "hidden" : "visible";
   if (hidden) return unit === "fraction" ? "0 hidden" : "hidden";
   return unit === "fraction" ? percent(value) : fixed(value, 4).replace("-", "−");
@@ -222,7 +222,7 @@ function updateTable(table, data, values, mask, scale) {
     const hidden = hides ? mask[c] : 0;
     const cell = table.cells[c];
     if (!Object.is(table.values[c], value) || table.hidden[c] !== hidden) {
-      cell.textContent = wordsFor(table.unit, value, hidden, table.step);
+      cell.textContent = wordsFor(table.unit, value, hidden);
       cell.dataset.value = value;
       if (table.hidden[c] !== hidden) cell.toggleAttribute("data-hidden", Boolean(hidden));
       table.values[c] = value;

@@ -6,7 +6,7 @@ import math
 import re
 from typing import TYPE_CHECKING
 
-from attention import shown
+from attention import masks, shown
 
 if TYPE_CHECKING:
     from attention.explain import Derivation
@@ -97,11 +97,25 @@ def _scaled_dot(derivation: Derivation) -> list[str]:
 
 def _compare(derivation: Derivation) -> list[str]:
     query, key = derivation.row + 1, derivation.col + 1
-    if derivation.trace.experiment.mask == "none":
+    text = derivation.trace.experiment.mask
+    if text == "none":
         return [r"\text{the mask hides nothing: False, visible}"]
-    if derivation.result:
+    if text == "causal" and derivation.result:
         return [rf"{key} > {query} \text{{: the key comes after the query, so True, hidden}}"]
-    return [rf"{key} \text{{ is not after }} {query} \text{{: False, visible}}"]
+    if text == "causal":
+        return [rf"{key} \text{{ is not after }} {query} \text{{: False, visible}}"]
+    n_q, n_k = derivation.trace.heads[0].mask.shape
+    found = masks.reasons(text, n_q, n_k, derivation.row, derivation.col)
+    return [rf"\text{{{line}}}" for line in _whose(found, bool(derivation.result))]
+
+
+def _whose(found: list[str], hidden: bool) -> list[str]:
+    """Which terms hide a cell, and what was painted over them; the terms' text is letters, digits and dots alone."""
+    terms = [each for each in found if each != "painted"]
+    words = f"hidden by {' and by '.join(terms)}" if terms else "no term of the mask hides it"
+    if "painted" in found:
+        return [words, f"but painted over: {'True, hidden' if hidden else 'False, visible'}"]
+    return [f"{words}: {'True, hidden' if hidden else 'False, visible'}"]
 
 
 def _replace(derivation: Derivation) -> list[str]:

@@ -310,7 +310,8 @@ def _mask(experiment: Experiment) -> _Part:
         why = "True = hidden. A query (row) must not see the keys (columns) of later tokens, right of the diagonal."
         code = f"mask = (torch.tril(torch.ones({n}, {n})) == 0).to(device)"
     else:
-        why = "True (here 1) = hidden: which keys (columns) each query (row) must not see."
+        why = f"The mask {masks.title(experiment.mask)}. True (here 1) = hidden: which keys (columns) each query (row) must"
+        why += " not see."
         rows = masks.build(experiment.mask, n, n).int().tolist()
         code = _tensor("mask", rows, "dtype=torch.bool", "device=device")
     return _Part("Mask", why, f'{code}\nshow("mask", mask)')

@@ -69,7 +69,7 @@ class Experiment:
     tokens     n labels, any text of up to 64 characters; they may repeat and never touch the numbers
     encodings  n rows of d_model finite numbers, |x| <= 1e6 (1 <= n <= 64, 1 <= d_model <= 64)
     seed       0 to 2**32 - 1; draws the weights as torch.manual_seed(seed) and nn.Linear would
-    mask       text that `masks.build` reads: "none" or "causal"
+    mask       text that `masks.read` reads: "none", "causal", "causal+window.3", ...; True = hidden
     device     "cpu", "cuda", "mps" or "xpu"
     weights    None, or w_q, w_k and w_v given instead of drawn: three d_model x d_model matrices of finite numbers,
                |w| <= 1e6, as nn.Linear stores them (q = x @ w_q.T); the seed then decides nothing
@@ -189,5 +189,9 @@ def _seed(value: object) -> int:
 
 
 def _check_mask(value: object) -> None:
-    if not isinstance(value, str) or value not in masks.NAMES:
-        raise ExperimentError("mask", f"must be one of {', '.join(masks.NAMES)}", value)
+    if not isinstance(value, str):
+        raise ExperimentError("mask", "must be text", value)
+    try:
+        masks.read(value)
+    except masks.MaskError as error:
+        raise ExperimentError("mask", error.rule, error.value) from None

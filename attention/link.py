@@ -6,7 +6,7 @@
     x           the encodings: "," between numbers, "_" between rows, each number the shortest text that is exactly it
     wq, wk, wv  weights given instead of drawn, written as x is
     z           t, x, wq, wk and wv together, where they are too long to be read: base64url of their text, by zlib
-    seed, mask, device   the page's small controls, as they stand in its address
+    seed, mask, device   the page's small controls, as they stand in its address; a mask is what `masks` reads
     cell        the pinned cell, such as weights.1.0
     v           the version of all but the small controls and the cell; it stands last, so that a link which was cut off
                 on its way is known by its absence
@@ -26,9 +26,8 @@ from itertools import chain
 from typing import NamedTuple
 from urllib.parse import parse_qsl, quote
 
-from attention import grid, lessons
+from attention import grid, lessons, masks
 from attention.experiment import DEVICES, LIMITS, Experiment, ExperimentError, Matrix
-from attention.masks import NAMES
 
 VERSION = "1"
 LIMIT = 1_900
@@ -92,7 +91,7 @@ def write(experiment: Experiment, cell: str | None = None) -> str:
     't=a%20b&t=%3Cb%3E&x=1,-0.5_0.1,2e-07&mask=none&cell=weights.1.0&v=1'
     """
     small = {name: str(getattr(experiment, name)) for name in ("seed", "mask", "device")}
-    rest = [f"{name}={_quoted(value)}" for name, value in small.items() if value != str(getattr(LESSON, name))]
+    rest = [f"{name}={quote(value, safe='+')}" for name, value in small.items() if value != str(getattr(LESSON, name))]
     rest += [f"cell={_quoted(cell)}"] if cell else []
     rest += [f"v={VERSION}"]
     readable = "&".join([*_content(experiment, shortest=False), *rest])
@@ -118,7 +117,7 @@ def read(text: str) -> tuple[Experiment, list[Problem]]:
     experiment = replace(
         LESSON,
         seed=_seed(given, problems),
-        mask=_name("mask", NAMES, LESSON.mask, given, problems),
+        mask=_mask(given, problems),
         device=_name("device", DEVICES, LESSON.device, given, problems),
     )
     _one("cell", given, problems, "nothing is pinned")
@@ -231,6 +230,19 @@ def _name(field: str, names: tuple[str, ...], default: str, given: Given, proble
     rule = f"is not {', '.join(names[:-1])} or {names[-1]}"
     problems.append(Problem(field, rule, _short(text), "the default is used"))
     return default
+
+
+def _mask(given: Given, problems: list[Problem]) -> str:
+    text = _one("mask", given, problems, "the default is used")
+    if text is None:
+        return LESSON.mask
+    text = text.replace(" ", "+")  # which is what an address makes of it
+    try:
+        masks.read(text)
+    except masks.MaskError as error:
+        problems.append(Problem("mask", error.rule, _short(error.value), "the default is used"))
+        return LESSON.mask
+    return text
 
 
 def _is_of_this_version(given: Given, problems: list[Problem]) -> bool:

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 from torch import Tensor
 
-from attention import grid, labels
+from attention import grid, labels, masks
 from attention.core import Trace
 
 Axis = Literal["tokens", "dimensions"]
@@ -75,7 +75,7 @@ def formula(trace: Trace, name: str) -> str:
         "v": "encodings × W_v transposed",
         "similarities": "queries × keys transposed",
         "scores": f"similarities ÷ {root if root * root == d_k else f'√{d_k}'}, before the mask",
-        "mask": "True = hidden" if experiment.mask != "none" else "True = hidden; nothing is",
+        "mask": f"True = hidden; {'nothing is' if experiment.mask == 'none' else masks.title(experiment.mask)}",
         "masked_scores": "scores; a hidden one becomes −∞",
         "weights": "softmax of each row; sums to 100 % before rounding",
         "output": "percentages × values",

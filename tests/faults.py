@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 import torch
@@ -45,7 +45,10 @@ def plant_attend(attend: Attend) -> Plant:
 
 
 def plant_mask(causal: Callable[[int, int], Tensor]) -> Plant:
-    return lambda patch: patch.setitem(masks.BUILDERS, "causal", causal)
+    def hides(query: Tensor, key: Tensor) -> Tensor:
+        return causal(query.numel(), key.numel())
+
+    return lambda patch: patch.setitem(masks.KINDS, "causal", replace(masks.causal, hides=hides))
 
 
 def plant_draw(faulty: Callable[[int, int, str], weights.Weights]) -> Plant:

@@ -5,6 +5,7 @@ Nothing here knows torch or the engine, so that an error in either cannot hide i
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 from pathlib import Path
@@ -31,8 +32,58 @@ def softmax(row: list[float]) -> list[float]:
     return [p / sum(powers) for p in powers]
 
 
-def hidden(mask: str, n: int) -> list[list[bool]]:
-    return [[mask == "causal" and key > query for key in range(n)] for query in range(n)]
+def hidden(mask: str, n_q: int, n_k: int | None = None) -> list[list[bool]]:
+    """What a mask hides, cell by cell: any term hides, and painted cells are the other way round."""
+    n_k = n_q if n_k is None else n_k
+    base, flipped = mask, set()
+    if mask.startswith("custom."):
+        base, _, packed = mask[len("custom.") :].rpartition(".")
+        flipped = _flipped(packed, max(n_q, n_k))
+    return [
+        [
+            any(_hides(term, query, key, n_q, n_k) for term in base.split("+")) != ((query, key) in flipped)
+            for key in range(n_k)
+        ]
+        for query in range(n_q)
+    ]
+
+
+def _hides(term: str, query: int, key: int, n_q: int, n_k: int) -> bool:
+    """Does one term hide the key from the query? Both from 0. The drawn ones have tests of their own."""
+    words = [part for part in term.split(".") if not part.lstrip("-").isdigit()]
+    numbers = [int(part) for part in term.split(".") if part.lstrip("-").isdigit()]
+    match ".".join(words), numbers:
+        case "none", []:
+            return False
+        case "causal", rest:
+            return key - query > sum(rest)
+        case "causal.right", rest:
+            return (n_q - 1 - query) - (n_k - 1 - key) > sum(rest)
+        case "window", [w]:
+            seen = [query - back for back in range(w)]
+            return key < min(seen)
+        case "prefix", [p]:
+            return not (key < p or key <= query)
+        case "padding.left", [k]:
+            return key in range(k)
+        case "padding.right", [k]:
+            return key in [n_k - 1 - i for i in range(k)]
+        case "blocks", sizes:
+            documents = [i for i, size in enumerate(sizes) for _ in range(size)] + [len(sizes)] * (n_q + n_k)
+            return documents[query] != documents[key]
+        case "dilated", [d]:
+            return abs(query - key) not in range(0, 1000, d)
+        case "global", [g, w]:
+            return not (query < g or key < g or abs(query - key) <= w - 1)
+    raise ValueError(term)
+
+
+def _flipped(packed: str, side: int) -> set[tuple[int, int]]:
+    """The painted cells, whose bits run along growing squares: down the new column, then along the new row."""
+    order = [cell for s in range(side) for cell in ([(i, s) for i in range(s + 1)] + [(s, j) for j in range(s)])]
+    data = base64.urlsafe_b64decode(packed + "=" * (-len(packed) % 4))
+    bits = [bool(byte >> bit & 1) for byte in data for bit in range(8)]
+    return {cell for cell, bit in zip(order, bits, strict=False) if bit}
 
 
 def attention(encodings: Matrix, w_q: Matrix, w_k: Matrix, w_v: Matrix, mask: list[list[bool]]) -> dict[str, Matrix]:

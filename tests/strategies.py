@@ -10,11 +10,27 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from attention import LIMITS, Experiment, masks
+from attention import LIMITS, Experiment
 
 # how fast a machine draws says nothing about the engine, hence neither deadline nor the health check of speed
 law = settings(deadline=None, derandomize=True, max_examples=100, suppress_health_check=[HealthCheck.too_slow])
 wide_law = settings(law, max_examples=40)  # for the costly ones: up to 64 x 64 numbers an experiment
+
+MASKS = (
+    "none",
+    "causal",
+    "causal.right",
+    "causal.1",
+    "causal+window.2",
+    "window.3",
+    "prefix.2",
+    "blocks.1.2",
+    "dilated.2",
+    "global.1.1",
+    "custom.causal.Ag",
+    "custom.causal+window.2.BA",
+)
+"""Masks of every kind, in each of which every query sees a key."""
 
 SEEDS = st.integers(0, LIMITS.seed)
 
@@ -37,7 +53,7 @@ def experiments(draw: st.DrawFn, mask: str | None = None) -> Experiment:
         tokens=tuple("abcdefg"[:n]),
         encodings=draw(rows(n, d_model, magnitude=2.0)),
         seed=draw(SEEDS),
-        mask=mask or draw(st.sampled_from(masks.NAMES)),
+        mask=mask or draw(st.sampled_from(MASKS)),
     )
 
 
@@ -50,7 +66,7 @@ def any_experiments(draw: st.DrawFn, mask: str | None = None) -> Experiment:
         tokens=("",) * n,
         encodings=[[pool[(i * d_model + j) % len(pool)] for j in range(d_model)] for i in range(n)],
         seed=draw(SEEDS),
-        mask=mask or draw(st.sampled_from(masks.NAMES)),
+        mask=mask or draw(st.sampled_from(MASKS)),
     )
 
 

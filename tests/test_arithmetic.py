@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attention import Derivation, Experiment, Trace, arithmetic, explain, lessons, masks, run, steps
-from tests.strategies import experiments
+from attention import Derivation, Experiment, Trace, arithmetic, explain, lessons, run, steps
+from tests.strategies import MASKS, experiments
 from tests.test_explain import derivations, few, given_weights
 
 LESSON = run(lessons.masked_self_attention())
@@ -196,7 +196,7 @@ def test_unbalanced_braces_are_noticed(latex):
 
 
 @few
-@given(st.lists(st.text(max_size=20), min_size=3, max_size=3), st.sampled_from(masks.NAMES))
+@given(st.lists(st.text(max_size=20), min_size=3, max_size=3), st.sampled_from(MASKS))
 def test_labels_never_reach_the_arithmetic(labels, mask):
     experiment = replace(LESSON.experiment, mask=mask)
     for plain, labelled in zip(

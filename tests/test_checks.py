@@ -8,9 +8,9 @@ import pytest
 import torch
 from hypothesis import given
 
-from attention import Experiment, checks, core, lessons, masks
+from attention import Experiment, checks, core, lessons
 from tests.oracle import LESSON, MODES
-from tests.strategies import any_experiments, assert_printed, experiments, law, wide_law
+from tests.strategies import MASKS, any_experiments, assert_printed, experiments, law, wide_law
 
 
 def check_agreement(experiment: Experiment) -> None:
@@ -25,7 +25,7 @@ def test_both_kernels_compute_what_the_lesson_prints(mode):
     assert_printed(checks.by_multihead_attention(trace), LESSON[mode]["output"])
 
 
-@pytest.mark.parametrize("mask", masks.NAMES)
+@pytest.mark.parametrize("mask", MASKS)
 def test_the_lesson_agrees_to_the_last_bits_of_float32(mask):
     agreement = checks.agreement(replace(lessons.masked_self_attention(), mask=mask))
     assert max(difference.absolute for difference in agreement) <= 1e-6

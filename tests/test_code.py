@@ -7,7 +7,6 @@ import json
 import subprocess
 import sys
 import unicodedata
-from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ from attention import Experiment, lessons, masks, run
 from attention.code import DIALECTS, SHORTENED, WIDTH, notebook, script
 from attention.core import Trace
 from attention.printed import printed
-from tests.strategies import SEEDS, law
+from tests.strategies import MASKS, SEEDS, law
 from tests.test_imports import clean_process
 
 LESSON = lessons.masked_self_attention()
@@ -58,19 +57,6 @@ def made(n: int, d_model: int, **changes: Any) -> Experiment:
     return Experiment(tuple(f"token {i}" for i in range(n)), rows, **changes)
 
 
-def with_mask(mask: str, experiment: Experiment) -> Experiment:
-    """The experiment with a mask of any name, whether or not an experiment takes that name."""
-    changed = replace(experiment)
-    object.__setattr__(changed, "mask", mask)
-    return changed
-
-
-def window(n_q: int, n_k: int) -> torch.Tensor:
-    """Each query sees itself and the token before: a mask that is neither of the two that have their own code."""
-    query, key = torch.arange(n_q)[:, None], torch.arange(n_k)[None, :]
-    return (key > query) | (key < query - 1)
-
-
 EXPERIMENTS = {
     "lesson": LESSON,
     "lesson without a mask": replace(LESSON, mask="none"),
@@ -83,8 +69,8 @@ EXPERIMENTS = {
     "20 x 30": made(20, 30, seed=7),
     "64 x 64": made(64, 64, seed=7),
     "64 x 64 given": made(64, 64, weights=(made(64, 64).encodings,) * 3),
-    "other mask": with_mask("window", made(5, 2)),
-    "other mask 64 x 3": with_mask("window", made(64, 3)),
+    "other mask": made(5, 2, mask="causal+window.2"),
+    "other mask 64 x 3": made(64, 3, mask=masks.paint("causal+window.2", [(0, 1), (63, 0)])),
     # visible scores far below -1e9, so that the course's fill would leave the hidden ones the largest
     "-1e9 would not hide": Experiment(("a", "b"), ((1e6,), (2e5,)), weights=(((1e3,),), ((-1e3,),), ((0.7,),))),
 }
@@ -110,15 +96,6 @@ def expected(trace: Trace) -> dict[str, torch.Tensor]:
     return {
         theirs: head[ours] for ours, theirs in COURSE_NAMES.items() if ours != "mask" or trace.experiment.mask != "none"
     }
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_more_mask() -> Iterator[None]:
-    """There is a mask "window" too, so that the way for any mask is walked today."""
-    build = masks.build
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(masks, "build", lambda text, *n: window(*n) if text == "window" else build(text, *n))
-        yield
 
 
 # --- scripts ---------------------------------------------------------------------------------------------------------
@@ -246,7 +223,7 @@ def test_the_mask_is_written_the_courses_way_or_as_zeros_and_ones_or_not_at_all(
         assert "torch.tril(torch.ones(3, 3)) == 0" in script(LESSON, dialect)
         assert "mask" not in script(replace(LESSON, mask="none"), dialect)
         rows = [[0, 1, 1], [0, 0, 1], [1, 0, 0]]
-        assert literal(script(with_mask("window", LESSON), dialect), "mask") == rows
+        assert literal(script(replace(LESSON, mask="causal+window.2"), dialect), "mask") == rows
 
 
 def test_given_weights_stand_in_the_script_and_no_seed_does():
@@ -305,7 +282,7 @@ def labelled(draw: st.DrawFn) -> Experiment:
         tokens=[draw(LABELS) for _ in range(n)],  # type: ignore[arg-type]
         encodings=matrix(n),  # type: ignore[arg-type]
         seed=draw(SEEDS),
-        mask=draw(st.sampled_from(masks.NAMES)),
+        mask=draw(st.sampled_from(MASKS)),
         weights=tuple(matrix(d_model) for _ in "qkv") if given_weights else None,  # type: ignore[arg-type]
     )
 

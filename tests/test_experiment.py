@@ -147,7 +147,7 @@ def test_a_seed_from_0_to_the_largest_is_accepted(seed):
     assert two_tokens(seed=seed).seed == seed
 
 
-@pytest.mark.parametrize("mask", masks.NAMES)
+@pytest.mark.parametrize("mask", [*masks.NAMES, "causal+window.3", "custom.causal.Ag"])
 def test_every_mask_that_can_be_built_can_be_asked_for(mask):
     assert two_tokens(mask=mask).mask == mask
 
@@ -159,6 +159,7 @@ def test_an_experiment_may_name_a_device_that_another_machine_has(device):
 
 # --- refused --------------------------------------------------------------------------------------------------------
 
+MASKS = f"must be made of {', '.join(masks.KINDS)}"
 ARRAY = np.array(["causal", "none"])  # comparing it with text gives an array, which is neither true nor false
 
 REFUSED = [
@@ -216,11 +217,11 @@ REFUSED = [
     ("seed missing", {"seed": None}, "seed", None, None, "a whole number", None),
     ("seed NaN", {"seed": NAN}, "seed", None, None, "a whole number", NAN),
     ("seed of numpy", {"seed": np.int64(42)}, "seed", None, None, "a whole number", np.int64(42)),
-    ("an unknown mask", {"mask": "diagonal"}, "mask", None, None, "must be one of causal, none", "diagonal"),
-    ("a mask in capitals", {"mask": "Causal"}, "mask", None, None, "must be one of causal, none", "Causal"),
-    ("no mask", {"mask": None}, "mask", None, None, "must be one of causal, none", None),
-    ("a mask as a list", {"mask": ["causal"]}, "mask", None, None, "must be one of causal, none", ["causal"]),
-    ("a mask as an array", {"mask": ARRAY}, "mask", None, None, "must be one of causal, none", ARRAY),
+    ("an unknown mask", {"mask": "diagonal"}, "mask", None, None, MASKS, "diagonal"),
+    ("a mask in capitals", {"mask": "Causal"}, "mask", None, None, MASKS, "Causal"),
+    ("no mask", {"mask": None}, "mask", None, None, "must be text", None),
+    ("a mask as a list", {"mask": ["causal"]}, "mask", None, None, "must be text", ["causal"]),
+    ("a mask as an array", {"mask": ARRAY}, "mask", None, None, "must be text", ARRAY),
     ("an unknown device", {"device": "tpu"}, "device", None, None, "must be one of cpu, cuda, mps, xpu", "tpu"),
     ("a numbered device", {"device": "cuda:0"}, "device", None, None, "must be one of cpu, cuda, mps, xpu", "cuda:0"),
     ("no device", {"device": None}, "device", None, None, "must be one of cpu, cuda, mps, xpu", None),

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from attention import LIMITS, Experiment, lessons, link, masks
 from attention.experiment import DEVICES
 from attention.link import LIMIT, LinkTooLong
-from tests.strategies import SEEDS, any_experiments, law
+from tests.strategies import MASKS, SEEDS, any_experiments, law
 
 LESSON = lessons.masked_self_attention()
 GOLDEN = json.loads((Path(__file__).parent / "facts" / "golden_links.json").read_text(encoding="utf-8"))["links"]
@@ -27,6 +27,8 @@ SEEDS_WEIGHTS = "the weights that the seed draws are used"
 CUT_OFF = (
     "The link's version is missing, so the link may have been cut off on its way; what is left of the link is shown."
 )
+
+MADE_OF = f"must be made of {', '.join(masks.KINDS)}"
 
 ANY_CHARACTER = st.characters()  # halves of surrogate pairs, NUL and control characters included
 LABELS = st.text(ANY_CHARACTER, max_size=8)
@@ -51,7 +53,7 @@ def small_experiments(draw: st.DrawFn) -> Experiment:
         tokens=draw(st.lists(LABELS, min_size=n, max_size=n)),
         encodings=draw(matrices(n, d)),
         seed=draw(SEEDS),
-        mask=draw(st.sampled_from(masks.NAMES)),
+        mask=draw(st.sampled_from(MASKS)),
         device=draw(st.sampled_from(DEVICES)),
         weights=draw(st.none() | st.tuples(*(matrices(d, d),) * 3)),
     )
@@ -313,13 +315,15 @@ def test_a_seed_of_many_digits_is_never_converted(digits):
         ("seed=abc", f"The link's seed “abc” {RULE_OF_SEEDS}"),
         ("seed=1&seed=2", "The link's seed is given 2 times; the default is used."),
         ("seed=7&seed=7&seed=7", "The link's seed is given 3 times; the default is used."),
-        ("mask=abc", "The link's mask “abc” is not causal or none; the default is used."),
-        ("mask=", "The link's mask “” is not causal or none; the default is used."),
+        ("mask=abc", f"The link's mask “abc” {MADE_OF}; the default is used."),
+        ("mask=causal,none", f"The link's mask “causal,none” {MADE_OF}; the default is used."),
+        ("mask=causal+window", "The link's mask “window” needs 1 whole number after its name; the default is used."),
+        ("mask=", f"The link's mask “” {MADE_OF}; the default is used."),
         ("mask=none&mask=causal", "The link's mask is given 2 times; the default is used."),
         ("device=tpu", "The link's device “tpu” is not cpu, cuda, mps or xpu; the default is used."),
         ("device=cpu&device=cuda", "The link's device is given 2 times; the default is used."),
         ("cell=q.0.0&cell=q.0.1", "The link's cell is given 2 times; nothing is pinned."),
-        ("mask=%00%1b%ed%a0%80x", "The link's mask “�����x” is not causal or none; the default is used."),
+        ("mask=%00%1b%ed%a0%80x", f"The link's mask “�����x” {MADE_OF}; the default is used."),
     ],
 )
 def test_a_bad_control_is_said_in_words_and_the_lesson_has_its_default(text, said):

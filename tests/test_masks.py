@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Callable
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.nn.attention.bias import causal_lower_right, causal_upper_left
+from torch.nn.attention.flex_attention import create_mask
 
 from attention import Experiment, ExperimentError, core, lessons, masks
+from tests import oracle
 from tests.oracle import LESSON
-from tests.strategies import assert_printed, global_seed
+from tests.strategies import MASKS, assert_printed, global_seed, law
 
 INF = math.inf
 
@@ -43,22 +50,198 @@ def test_none_hides_nothing(n_q, n_k):
     assert mask.sum() == 0
 
 
-@pytest.mark.parametrize("name", masks.NAMES)
-def test_a_mask_is_bool_and_as_large_as_asked_rows_being_queries(name):
-    assert masks.build(name, 2, 3).shape == (2, 3)
-    assert masks.build(name, 3, 2).shape == (3, 2)
-    assert masks.build(name, 3, 3).dtype == torch.bool
+SIZES = [(1, 1), (3, 3), (7, 7), (2, 5), (5, 2), (1, 4)]
+KIND_NAMES = [name for name in masks.KINDS if name != "random"]
 
 
-@pytest.mark.parametrize("name", masks.NAMES)
-def test_an_experiment_takes_the_mask_that_its_name_builds(name):
-    trace = core.run(Experiment(("a", "b", "c"), ((1,), (2,), (3,)), mask=name))
-    assert torch.equal(trace.heads[0].mask, masks.BUILDERS[name](3, 3))
+@st.composite
+def terms(draw: st.DrawFn) -> str:
+    """Any term that an oracle knows, with numbers from its range."""
+    kind = masks.KINDS[draw(st.sampled_from(KIND_NAMES))]
+    count = draw(st.integers(1, 4)) if kind.many else len(kind.numbers) - draw(st.integers(0, kind.optional))
+    numbers = [draw(st.integers(max(n.least, -3), 8)) for n in (kind.numbers * count)[:count]]
+    return ".".join([kind.name, *map(str, numbers)])
 
 
-def test_an_unknown_name_builds_nothing():
-    with pytest.raises(KeyError, match="diagonal"):
-        masks.build("diagonal", 2, 2)
+any_mask = st.lists(terms(), min_size=1, max_size=4).map("+".join)
+sizes = st.tuples(st.integers(1, 9), st.integers(1, 9))
+cells = st.lists(st.tuples(st.integers(0, 8), st.integers(0, 8)), max_size=6)
+
+
+@law
+@given(any_mask, sizes, cells)
+def test_a_mask_is_what_a_loop_over_its_positions_hides(text, size, painted):
+    text = masks.paint(text, painted)
+    mask = masks.build(text, *size)
+    assert (mask.dtype, mask.shape) == (torch.bool, size)
+    assert mask.tolist() == oracle.hidden(text, *size)
+
+
+@law
+@given(any_mask, any_mask, sizes)
+def test_terms_are_joined_by_or(one, other, size):
+    assert torch.equal(masks.build(f"{one}+{other}", *size), masks.build(one, *size) | masks.build(other, *size))
+
+
+@pytest.mark.parametrize("kind", masks.KINDS.values(), ids=masks.KINDS)
+def test_the_picture_in_the_documentation_is_what_the_code_hides(kind):
+    numbers = {"window": [2], "prefix": [2], "padding.left": [1], "padding.right": [1], "blocks": [1, 2]}
+    numbers |= {"dilated": [2], "global": [1, 2], "random": [0, 50]}
+    drawn = [
+        line.strip() for line in (kind.__doc__ or "").splitlines() if set(line.strip()) and set(line) <= set(" .#")
+    ]
+    n_q, n_k = len(drawn), len(drawn[0].split())
+    assert masks.picture(kind(n_q, n_k, *numbers.get(kind.name, []))).splitlines() == drawn
+
+
+@pytest.mark.parametrize(("n_q", "n_k"), SIZES)
+def test_causal_and_causal_right_are_pytorchs_two_alignments(n_q, n_k):
+    assert torch.equal(masks.build("causal", n_q, n_k), ~causal_upper_left(n_q, n_k)._materialize())
+    if n_q <= n_k:  # else some query sees no key, of which PyTorch warns
+        assert torch.equal(masks.build("causal.right", n_q, n_k), ~causal_lower_right(n_q, n_k)._materialize())
+
+
+def test_masks_written_as_flex_attention_predicates_hide_the_same():
+    documents = torch.tensor([0, 0, 1, 1, 1, 2, 2])
+    # True = visible there
+    predicates: dict[str, Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]] = {
+        "causal": lambda _b, _h, q, k: q >= k,
+        "causal+window.3": lambda _b, _h, q, k: (q >= k) & (q - k < 3),
+        "prefix.2": lambda _b, _h, q, k: (k < 2) | (q >= k),
+        "blocks.2.3": lambda _b, _h, q, k: documents[q] == documents[k],
+        "dilated.2": lambda _b, _h, q, k: (q - k) % 2 == 0,
+    }
+    for text, predicate in predicates.items():
+        theirs = create_mask(predicate, None, None, 7, 7, device="cpu")[0, 0]
+        assert torch.equal(masks.build(text, 7, 7), ~theirs)
+
+
+@pytest.mark.parametrize("n", [1, 3, 7])
+def test_a_window_of_n_or_more_keys_hides_nothing_more(n):
+    for w in (n, n + 1, 64):
+        assert torch.equal(masks.build(f"causal+window.{w}", n, n), masks.causal(n))
+
+
+def test_a_window_of_w_shows_w_keys_the_token_itself_counted():
+    assert (~masks.build("causal+window.2", 4, 4)).sum(dim=1).tolist() == [1, 2, 2, 2]
+
+
+def test_a_random_mask_hides_about_what_was_asked_never_the_token_itself_and_more_tokens_change_no_drawn_cell():
+    mask = masks.build("random.7.40", 64, 64)
+    assert not mask.diagonal().any()
+    assert mask.double().mean().item() == pytest.approx(0.4 * 63 / 64, abs=0.03)
+    assert torch.equal(masks.build("random.7.40", 5, 20), mask[:5, :20])
+    assert not torch.equal(masks.build("random.8.40", 64, 64), mask)
+    assert masks.build("random.7.100", 3, 3).tolist() == (~torch.eye(3, dtype=torch.bool)).tolist()
+    assert not masks.build("random.7.0", 3, 3).any()
+
+
+@pytest.mark.parametrize("text", [*MASKS, "random.0.50", "causal.-1", "padding.left.3"])
+def test_an_experiment_takes_the_mask_that_its_text_builds(text):
+    experiment = Experiment(("a", "b", "c"), ((1,), (2,), (3,)), mask=text)
+    assert torch.equal(core.run(experiment).heads[0].mask, masks.build(text, 3, 3))
+    assert str(masks.read(text)) == text
+
+
+# --- text -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "rule", "value"),
+    [
+        ("", "made of none, causal", ""),
+        ("Causal", "made of none, causal", "Causal"),
+        ("causal+", "made of none, causal", ""),
+        ("causal window", "made of none, causal", "causal window"),
+        ("3.window", "made of none, causal", "3.window"),
+        ("padding.1.left", "made of none, causal", "padding.1.left"),
+        ("window", "needs 1 whole number after its name", "window"),
+        ("window.3.4", "needs 1 whole number after its name", "window.3.4"),
+        ("causal.1.2", "needs 0 to 1 whole numbers after its name", "causal.1.2"),
+        ("blocks", "needs 1 to 64 whole numbers after its name", "blocks"),
+        ("global.1", "needs 2 whole numbers after its name", "global.1"),
+        ("window.0", "number of keys from 1 to 64", "window.0"),
+        ("causal+window.65", "number of keys from 1 to 64", "window.65"),
+        ("blocks.2.0", "size of a document from 1 to 64", "blocks.2.0"),
+        ("random.4294967296.5", "seed from 0 to 4294967295", "random.4294967296.5"),
+        ("window.99999999999", "made of none, causal", "window.99999999999"),
+        *((f"window.{bad}", "made of none, causal", f"window.{bad}") for bad in ("03", "3.0.", "１", "1e1", " 3")),
+        ("+".join(["none"] * 17), "at most 16 terms", "17 terms"),
+        ("x" * 1001, "at most 1,000 characters", "1,001 characters"),
+        ("custom.causal", "painted cells are damaged", "causal"),
+        ("custom.causal.", "painted cells are damaged", ""),
+        ("custom.causal.AA", "painted cells are damaged", "AA"),
+        ("custom.causal.Ah", "painted cells are damaged", "Ah"),
+        ("custom.causal.A g", "painted cells are damaged", "A g"),
+        ("custom.causal." + "_" * 690, "painted cells are damaged", "_" * 57 + "..."),
+        ("custom.custom.causal.Ag.Ag", "made of none, causal", "custom.causal.Ag"),
+    ],
+)  # fmt: skip
+def test_what_is_no_mask_is_refused_in_words(text, rule, value):
+    with pytest.raises(masks.MaskError, match=re.escape(rule)) as caught:
+        masks.read(text)
+    assert caught.value.value == value
+    with pytest.raises(ExperimentError, match=re.escape(rule)) as refused:
+        Experiment(("a",), ((1,),), mask=text)
+    assert (refused.value.field, refused.value.value) == ("mask", value)
+
+
+def test_a_mask_that_is_no_text_is_refused():
+    with pytest.raises(ExperimentError, match="mask: must be text; received 3"):
+        Experiment(("a",), ((1,),), mask=3)  # type: ignore[arg-type]
+
+
+@law
+@given(st.text(max_size=30) | any_mask.map(lambda text: f"custom.{text}.Ag"))
+def test_reading_gives_a_mask_whose_text_is_the_same_or_a_refusal(text):
+    try:
+        mask = masks.read(text)
+    except masks.MaskError:
+        return
+    assert str(mask) == text
+
+
+# --- painting -------------------------------------------------------------------------------------------------------
+
+
+@law
+@given(any_mask, cells)
+def test_a_cell_painted_twice_is_as_it_was_and_one_painted_once_is_the_other_way_round(text, painted):
+    once = masks.paint(text, painted)
+    assert masks.paint(once, painted) == text
+    flipped = masks.build(once, 9, 9) ^ masks.build(text, 9, 9)
+    expected = {cell for cell in painted if painted.count(cell) % 2}
+    assert {(i, j) for i in range(9) for j in range(9) if flipped[i, j]} == expected
+
+
+def test_a_painted_mask_of_64_x_64_cells_fits_into_a_link_and_is_custom():
+    mask = masks.paint("causal", [(i, j) for i in range(64) for j in range(64) if (i + j) % 3])
+    assert len(mask) < masks.LONGEST
+    assert mask.startswith("custom.causal.")
+    assert masks.title(mask) == "custom, began as causal"
+    assert masks.words(mask).endswith("Cells were painted over that.")
+
+
+@pytest.mark.parametrize("cell", [(-1, 0), (0, 64), (64, 0)])
+def test_a_cell_outside_of_the_largest_matrix_cannot_be_painted(cell):
+    with pytest.raises(masks.MaskError, match="must lie between 1 and 64"):
+        masks.paint("causal", [cell])
+
+
+def test_the_reasons_name_the_terms_that_hide_a_cell_and_the_paint():
+    text = masks.paint("causal+window.2", [(0, 1), (2, 0), (0, 0)])
+    assert masks.reasons(text, 3, 3, 0, 2) == ["causal"]
+    assert masks.reasons(text, 3, 3, 0, 1) == ["causal", "painted"]
+    assert masks.reasons(text, 3, 3, 2, 0) == ["window.2", "painted"]
+    assert masks.reasons(text, 3, 3, 0, 0) == ["painted"]
+    assert masks.reasons(text, 3, 3, 1, 0) == []
+
+
+def test_every_kind_says_in_a_sentence_what_it_does():
+    for kind in masks.KINDS.values():
+        assert kind.words.endswith(".")
+        for number in kind.numbers:
+            assert number.least <= number.start <= number.most
 
 
 # --- mistakes that people make: the wrong way gives the first number, the engine the second -------------------------

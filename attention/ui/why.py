@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from attention import shown, steps
+from attention import masks, shown, steps
 from attention.core import Trace
 from attention.explain import Derivation, Operand, explain, name, named
 from attention.ui import state
@@ -19,7 +19,7 @@ _WORDS = {
     "v": "Multiply the token's encoding with this column of W_v transposed, number by number, and add.",
     "similarities": "The dot product: multiply the query with the key, number by number, and add.",
     "scores": "Multiply the query with the key and add; then divide by the root of the number of values in a key.",
-    "mask": "True hides the key from the query. The causal mask hides every token that comes later.",
+    "mask": "True hides the key from the query.",
     "masked_scores": "A visible score stays. A hidden one becomes −∞, so that the softmax gives it exactly 0.",
     "weights": "The softmax: take the row's largest score off each, e to the power of that, divided by the row's sum.",
     "output": "Each value counts as much as its percentage says: multiply and add.",
@@ -42,7 +42,7 @@ def panel(trace: Trace, pinned: str | None) -> None:
         _trail(trace)
         st.markdown(f"### {title(trace, pinned)}")
         st.markdown(f"**{_value(derivation)}**")
-        st.caption(_WORDS[derivation.step])
+        st.caption(_words(trace, derivation))
         st.latex(derivation.latex())
         _operands(derivation)
         _by_hand(derivation)
@@ -59,6 +59,11 @@ def title(trace: Trace, cell: str) -> str:
     if step.columns == "tokens":
         return f"{step.title}: query {row + 1}, key {col + 1}"
     return f"{step.title}: {'token ' if step.rows == 'tokens' else 'd'}{row + 1}, d{col + 1}"
+
+
+def _words(trace: Trace, derivation: Derivation) -> str:
+    words = _WORDS[derivation.step]
+    return f"{words} {masks.words(trace.experiment.mask)}" if derivation.step == "mask" else words
 
 
 def _value(derivation: Derivation) -> str:

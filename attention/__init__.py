@@ -27,18 +27,20 @@ from attention import checks, devices, lessons, masks
 from attention.core import HeadTrace, Trace, attend, run
 from attention.experiment import LIMITS, Experiment, ExperimentError, Limits
 from attention.explain import Derivation, explain
-from attention.modules import MaskedSelfAttention, SelfAttention
+from attention.modules import Attention, MaskedSelfAttention, MultiHeadAttention, SelfAttention
 from attention.notebook import show
 from attention.watch import WatchedLine, watch
 
 __all__ = [
     "LIMITS",
+    "Attention",
     "Derivation",
     "Experiment",
     "ExperimentError",
     "HeadTrace",
     "Limits",
     "MaskedSelfAttention",
+    "MultiHeadAttention",
     "SelfAttention",
     "Trace",
     "WatchedLine",

@@ -1,7 +1,8 @@
 """The course's classes, call-compatible, so that a student can swap the import. Each computes with `core.attend`.
 
-Differences to the course's code: none in the numbers. The weights come from the global random state, as there:
-call torch.manual_seed(42) and build the module to get the course's numbers.
+Differences to the course's code: none in the numbers; MultiHeadAttention takes a mask as well, which the course's own
+leaves out. The weights come from the global random state, as there: call torch.manual_seed(42) and build the module to
+get the course's numbers.
 """
 
 from __future__ import annotations
@@ -46,6 +47,49 @@ class MaskedSelfAttention(SelfAttention):
         k = self.W_k(token_encodings)
         v = self.W_v(token_encodings)
         return attend(q, k, v, mask, fill=COURSE_FILL, row_dim=self.row_dim, col_dim=self.col_dim).output
+
+
+class Attention(SelfAttention):
+    """Encoder-decoder attention: queries come from one sequence, keys and values from others.
+
+    encodings_for_q  n x d_model, or ... x n x d_model with row_dim=-2, col_dim=-1
+    encodings_for_k  m x d_model
+    encodings_for_v  m x d_model
+    mask             n x m bool, True = hidden; None hides nothing
+    returns          n x d_model
+
+    With the same encodings three times and no mask it is SelfAttention.
+    """
+
+    def forward(  # type: ignore[override]
+        self, encodings_for_q: Tensor, encodings_for_k: Tensor, encodings_for_v: Tensor, mask: Tensor | None = None
+    ) -> Tensor:
+        q = self.W_q(encodings_for_q)
+        k = self.W_k(encodings_for_k)
+        v = self.W_v(encodings_for_v)
+        return attend(q, k, v, mask, fill=COURSE_FILL, row_dim=self.row_dim, col_dim=self.col_dim).output
+
+
+class MultiHeadAttention(nn.Module):
+    """Heads side by side as the course has them: each keeps the full d_model, the outputs are joined on col_dim.
+
+    Weights are drawn head by head, q, k, v for each. There is no output projection, unlike Vaswani et al. 2017,
+    section 3.2.2, where a head has d_model / num_heads numbers and W_o follows.
+
+    Takes what Attention takes; the mask is the same for every head (the course's own forward has none).
+    returns  n x num_heads d_model
+    """
+
+    def __init__(self, d_model: int = 2, row_dim: int = 0, col_dim: int = 1, num_heads: int = 1) -> None:
+        super().__init__()
+        self.heads = nn.ModuleList(Attention(d_model, row_dim, col_dim) for _ in range(num_heads))
+        self.col_dim = col_dim
+
+    def forward(
+        self, encodings_for_q: Tensor, encodings_for_k: Tensor, encodings_for_v: Tensor, mask: Tensor | None = None
+    ) -> Tensor:
+        outputs = [head(encodings_for_q, encodings_for_k, encodings_for_v, mask) for head in self.heads]
+        return torch.cat(outputs, dim=self.col_dim)  # n x num_heads d_model
 
 
 def course_fill(trace: Trace) -> float:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from hypothesis import given
 from torch import Tensor
 
-from attention import MaskedSelfAttention, SelfAttention, core
+from attention import Attention, MaskedSelfAttention, MultiHeadAttention, SelfAttention, core
 from tests.oracle import LESSON
 from tests.strategies import assert_printed, experiments, global_seed, law
 
@@ -16,7 +18,7 @@ MASK = torch.tensor(LESSON["mask_true_means_hidden"])
 CLASSES = (SelfAttention, MaskedSelfAttention)
 
 
-def build(cls: type[SelfAttention], seed: int = 42, **arguments: int) -> SelfAttention:
+def build(cls: type[Any], seed: int = 42, **arguments: int) -> Any:
     with global_seed(seed):
         return cls(**arguments)
 
@@ -67,9 +69,9 @@ def test_the_defaults_are_the_courses(cls):
 @given(experiment=experiments())
 def test_a_module_computes_what_run_computes_bit_for_bit(experiment):
     trace = core.run(experiment)
-    cls = MaskedSelfAttention if experiment.mask == "causal" else SelfAttention
+    cls = SelfAttention if experiment.mask == "none" else MaskedSelfAttention
     module = build(cls, experiment.seed, d_model=experiment.d_model)
-    mask = (trace.heads[0].mask,) if experiment.mask == "causal" else ()
+    mask = () if experiment.mask == "none" else (trace.heads[0].mask,)
     assert torch.equal(module(trace.encodings, *mask), trace.output)
 
 
@@ -117,3 +119,65 @@ def test_no_gradient_flows_from_an_output_to_a_token_that_the_mask_hides():
     (gradient,) = torch.autograd.grad(build(MaskedSelfAttention)(x, MASK)[1].sum(), x)
     assert (gradient[:2] != 0).all()
     assert gradient[2].tolist() == [0, 0]
+
+
+# --- two sequences, several heads -----------------------------------------------------------------------------------
+
+
+def two_heads(**arguments: int) -> MultiHeadAttention:
+    with global_seed(42):
+        return MultiHeadAttention(**arguments, num_heads=2)
+
+
+def test_attention_prints_the_lesson_and_takes_the_queries_from_another_sequence():
+    attention = build(Attention)
+    assert_printed(attention(ENCODINGS, ENCODINGS, ENCODINGS), LESSON["self_attention"]["output"])
+    assert_printed(
+        attention(ENCODINGS[:2], ENCODINGS, ENCODINGS), LESSON["cross_attention_first_two_tokens_as_queries"]
+    )
+
+
+def test_each_of_the_three_sequences_of_attention_goes_where_its_name_says():
+    attention = build(Attention)
+    a, b, c = (torch.randn(n, 2, generator=torch.Generator().manual_seed(n)) for n in (3, 5, 5))
+    expected = core.attend(attention.W_q(a), attention.W_k(b), attention.W_v(c)).output
+    assert attention(a, b, c).shape == (3, 2)
+    assert torch.equal(attention(a, b, c), expected)
+
+
+def test_attention_takes_a_mask_of_queries_by_keys():
+    mask = torch.tensor([[False, True, True], [True, False, True]])  # each query sees one key
+    attention = build(Attention)
+    torch.testing.assert_close(attention(ENCODINGS[:2], ENCODINGS, ENCODINGS, mask), attention.W_v(ENCODINGS)[:2])
+
+
+def test_multi_head_attention_prints_the_lessons_numbers_head_by_head_and_joined():
+    module = two_heads(d_model=2, row_dim=0, col_dim=1)
+    assert_printed(module(ENCODINGS, ENCODINGS, ENCODINGS), LESSON["multi_head_2"]["output"])
+    for head, printed in zip(module.heads, LESSON["multi_head_2"]["heads"], strict=True):
+        assert_printed(head.W_q.weight.T, printed["W_q_T"])
+        assert_printed(head(ENCODINGS, ENCODINGS, ENCODINGS), printed["output"])
+
+
+def test_one_head_is_attention_and_two_heads_differ_because_the_seed_is_set_once():
+    one, attention = build(MultiHeadAttention), build(Attention)
+    assert torch.equal(one(ENCODINGS, ENCODINGS, ENCODINGS), attention(ENCODINGS, ENCODINGS, ENCODINGS))
+    first, second = two_heads().heads
+    assert not torch.equal(first.W_q.weight, second.W_q.weight)
+
+
+def test_the_mask_reaches_every_head_of_multi_head_attention():
+    module = two_heads()
+    changed = ENCODINGS.clone()
+    changed[2] += 1
+    before, after = (module(x, x, x, MASK) for x in (ENCODINGS, changed))
+    assert torch.equal(before[:2], after[:2])
+    assert_printed(before[:, :2], LESSON["masked_self_attention"]["output"])
+
+
+def test_heads_of_a_batch_are_joined_on_col_dim():
+    module = two_heads(row_dim=-2, col_dim=-1)
+    batch = torch.stack([ENCODINGS, -ENCODINGS])
+    output = module(batch, batch, batch)
+    assert output.shape == (2, 3, 4)
+    assert_printed(output[0], LESSON["multi_head_2"]["output"])

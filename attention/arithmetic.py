@@ -15,7 +15,6 @@ ON_ONE_LINE = 3
 """Products up to which a sum is written as one; longer ones take a line for each product."""
 
 _PLAIN = (
-    (r"\\text\{([^}]*)\}", r"\1"),
     (r"\\sqrt\{([^}]*)\}", r"√\1"),
     (r"e\^\{([^}]*)\}", r"e^(\1)"),
     (r"\\times", "×"),
@@ -23,15 +22,17 @@ _PLAIN = (
     (r"\\infty", "∞"),
     (r"\\%", "%"),
     (r"\\,", " "),
-    ("-", "−"),
 )
 
 
 def plain(line: str) -> str:
-    """A line of our LaTeX as text: × ÷ √ − for its commands."""
-    for pattern, replacement in _PLAIN:
-        line = re.sub(pattern, replacement, line)
-    return re.sub(r" +(?=[ ,:])", "", line).strip()
+    """A line of our LaTeX as text: × ÷ √ − for its commands; words as they are, also with a hyphen."""
+    parts = re.split(r"\\text\{([^}]*)\}", line)
+    for i in range(0, len(parts), 2):  # between the words
+        for pattern, replacement in _PLAIN:
+            parts[i] = re.sub(pattern, replacement, parts[i])
+        parts[i] = parts[i].replace("-", "−")
+    return re.sub(r" +(?=[ ,:])", "", "".join(parts)).strip()
 
 
 def lines(derivation: Derivation) -> list[str]:
@@ -49,6 +50,8 @@ def lines(derivation: Derivation) -> list[str]:
 
 def number(x: float) -> str:
     """A number to 4 decimals, as everywhere on the screen."""
+    if math.isnan(x):
+        return r"\text{NaN}"
     return r"-\infty" if x == -math.inf else f"{x:.4f}"
 
 
@@ -85,6 +88,11 @@ def _sum(derivation: Derivation, total: float) -> list[str]:
 
 
 def _dot(derivation: Derivation) -> list[str]:
+    if derivation.sees_no_key:
+        return [
+            _sees_no_key(derivation, r"its percentages are NaN"),
+            r"\text{NaN times any value is NaN, and so is the sum}",
+        ]
     return _sum(derivation, derivation.result)
 
 
@@ -125,7 +133,17 @@ def _replace(derivation: Derivation) -> list[str]:
     return [rf"\text{{the mask is False: }} {number(score)} \text{{ stays}}"]
 
 
+def _sees_no_key(derivation: Derivation, so: str) -> str:
+    return rf"\text{{query {derivation.row + 1} sees no key, so {so}}}"
+
+
 def _softmax(derivation: Derivation) -> list[str]:
+    if derivation.sees_no_key:
+        return [
+            rf"{_sees_no_key(derivation, 'each score of the row is ')} -\infty",
+            r"e^{-\infty} = 0 \text{ for each key, and their sum is } 0",
+            r"0 \div 0 = \text{NaN, not a number}",
+        ]
     values = [operand.value for operand in derivation.operands]
     largest = max(values)
     powers = [math.exp(x - largest) for x in values]

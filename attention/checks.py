@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -11,21 +12,42 @@ from torch.nn import functional as F
 
 from attention.core import Trace, run
 from attention.experiment import Experiment
+from attention.leak import Leak, leak
+
+__all__ = [
+    "Agreement",
+    "Difference",
+    "Leak",
+    "agreement",
+    "by_multihead_attention",
+    "by_scaled_dot_product_attention",
+    "leak",
+]
 
 
 class Difference(NamedTuple):
-    """How far two outputs are apart: the largest |a - b|, and the largest |a - b| over the largest |b|."""
+    """How far two outputs are apart: the largest |a - b|, and that over the largest |b|; NaN where none is compared."""
 
     absolute: float
     relative: float
 
 
 class Agreement(NamedTuple):
-    """Difference of our output to scaled_dot_product_attention, nn.MultiheadAttention and float64."""
+    """Difference of our output to scaled_dot_product_attention, nn.MultiheadAttention and float64.
+
+    left_out  the rows, from 0, that are not compared because they see no key: such a row is NaN here and 0 there, by
+              convention, and neither is right
+    """
 
     scaled_dot_product_attention: Difference
     multihead_attention: Difference
     float64: Difference
+    left_out: tuple[int, ...] = ()
+
+    @property
+    def differences(self) -> dict[str, Difference]:
+        """The three by name."""
+        return {name: each for name, each in self._asdict().items() if isinstance(each, Difference)}
 
     @property
     def kernels(self) -> float:
@@ -45,10 +67,12 @@ def agreement(experiment: Experiment, trace: Trace | None = None) -> Agreement:
         double = run(experiment, torch.float64).output
     except (TypeError, RuntimeError):  # mps has no float64
         double = run(replace(experiment, device="cpu"), torch.float64).output
+    blind = trace.heads[0].mask.all(dim=1).cpu()
     return Agreement(
-        _difference(trace.output, by_scaled_dot_product_attention(trace)),
-        _difference(trace.output, by_multihead_attention(trace)),
-        _difference(trace.output, double),
+        _difference(trace.output, by_scaled_dot_product_attention(trace), ~blind),
+        _difference(trace.output, by_multihead_attention(trace), ~blind),
+        _difference(trace.output, double, ~blind),
+        tuple(blind.nonzero().flatten().tolist()),
     )
 
 
@@ -81,8 +105,10 @@ def by_multihead_attention(trace: Trace) -> Tensor:
     return output[0]
 
 
-def _difference(ours: Tensor, theirs: Tensor) -> Difference:
-    ours, theirs = ours.cpu().double(), theirs.cpu().double()
+def _difference(ours: Tensor, theirs: Tensor, rows: Tensor) -> Difference:
+    if not rows.any():
+        return Difference(math.nan, math.nan)
+    ours, theirs = ours.cpu().double()[rows], theirs.cpu().double()[rows]
     absolute = (ours - theirs).abs().max().item()
     size = theirs.abs().max().item()
     return Difference(absolute, absolute / size if size else absolute)

@@ -21,7 +21,9 @@ from itertools import pairwise
 from string import Template
 from typing import Any, Literal, NamedTuple, get_args
 
-from attention import core, masks
+from torch import Tensor
+
+from attention import core, empty, masks
 from attention.experiment import Experiment
 from attention.modules import course_fill
 
@@ -76,8 +78,8 @@ def notebook(experiment: Experiment) -> str:
     v4: Any = nbformat.v4  # its functions have no types
     parts = [
         *_course(experiment),
-        _checked(_sdpa(experiment, "by_sdpa"), "by_sdpa"),
-        _checked(_mha(experiment, "by_mha", "percents_by_mha"), "by_mha"),
+        _checked(experiment, _sdpa(experiment, "by_sdpa"), "by_sdpa"),
+        _checked(experiment, _mha(experiment, "by_mha", "percents_by_mha"), "by_mha"),
     ]
     cells = []
     for i, part in enumerate(parts):
@@ -235,13 +237,13 @@ def _course(experiment: Experiment) -> list[_Part]:
     ]
     if masked:
         parts.append(_mask(experiment))
-        parts.append(_Part("Masked scores", _why_fill(fill), _MASKED_SCORES.substitute(fill=fill)))
+        parts.append(_Part("Masked scores", _why_fill(experiment, fill), _MASKED_SCORES.substitute(fill=fill)))
     return [
         *parts,
         _Part(
             "Percentages",
             "Softmax turns each row into shares that are not negative and sum to 1: how much of each token's value a"
-            " query takes.",
+            f" query takes.{_empty(experiment, 'the softmax gives 0 / 0, which is NaN, and so is the output')}",
             _PERCENTAGES,
         ),
         _Part("Output", "Each row is the values, mixed in the proportions of its percentages.", _OUTPUT),
@@ -310,11 +312,21 @@ def _mask(experiment: Experiment) -> _Part:
         why = "True = hidden. A query (row) must not see the keys (columns) of later tokens, right of the diagonal."
         code = f"mask = (torch.tril(torch.ones({n}, {n})) == 0).to(device)"
     else:
-        why = f"The mask {masks.title(experiment.mask)}. True (here 1) = hidden: which keys (columns) each query (row) must"
-        why += " not see."
-        rows = masks.build(experiment.mask, n, n).int().tolist()
+        why = f"The mask {masks.title(experiment.mask)}. True (here 1) = hidden:"
+        why += " which keys (columns) each query (row) must not see."
+        rows = _mask_of(experiment).int().tolist()
         code = _tensor("mask", rows, "dtype=torch.bool", "device=device")
     return _Part("Mask", why, f'{code}\nshow("mask", mask)')
+
+
+def _mask_of(experiment: Experiment) -> Tensor:
+    return masks.build(experiment.mask, experiment.n, experiment.n)
+
+
+def _empty(experiment: Experiment, so: str) -> str:
+    """What becomes of the rows that see no key, as a sentence with a space before it; nothing where each sees one."""
+    none = empty.words(_mask_of(experiment))
+    return f" {none}: {so}." if none else ""
 
 
 def _hidden(experiment: Experiment) -> str:
@@ -323,12 +335,12 @@ def _hidden(experiment: Experiment) -> str:
     return "-torch.inf" if course_fill(core.run(here)) == -math.inf else "-1e9"
 
 
-def _why_fill(fill: str) -> str:
+def _why_fill(experiment: Experiment, fill: str) -> str:
     if fill == "-1e9":
         return "What the mask hides becomes -1e9, and e to the power of that is 0."
     return (
         "What the mask hides becomes minus infinity, and e to the power of that is 0. The course's -1e9 would give"
-        " other numbers here."
+        f" other numbers here.{_empty(experiment, 'with -1e9 every key would get the same share there')}"
     )
 
 
@@ -340,7 +352,8 @@ def _sdpa(experiment: Experiment, output: str) -> _Part:
     return _Part(
         "PyTorch's scaled_dot_product_attention",
         "Everything from the scores to the output in one call, which shows only the last. It expects a batch: `[None]`"
-        f" makes one of size 1, `[0]` undoes it.{opposite}",
+        f" makes one of size 1, `[0]` undoes it.{opposite}"
+        f"{_empty(experiment, 'this kernel gives 0 there, where softmax gives NaN')}",
         _SDPA.substitute(output=output, arguments=arguments),
     )
 
@@ -351,19 +364,24 @@ def _mha(experiment: Experiment, output: str, percents: str) -> _Part:
     return _Part(
         "PyTorch's nn.MultiheadAttention",
         "Here with one head. It keeps the three weights stacked in one matrix, and multiplies the output by one more,"
-        f" which is the identity here so that it changes nothing.{same}",
+        f" which is the identity here so that it changes nothing.{same}"
+        f"{_empty(experiment, 'called like this it gives NaN there; with need_weights=False, 0')}",
         _MHA.substitute(
             d_model=experiment.d_model, output=output, percents=percents, mask=", attn_mask=mask" if masked else ""
         ),
     )
 
 
-def _checked(part: _Part, output: str) -> _Part:
-    """A kernel's part for the notebook, where there is an output to compare it with."""
-    code = f"{part.code}\ndifference = ({output} - attention_scores).abs().max()"
+def _checked(experiment: Experiment, part: _Part, output: str) -> _Part:
+    """A kernel's part for the notebook, where there is an output to compare it with, in the rows that see a key."""
+    title, found = f"Check: {part.title}", empty.rows(_mask_of(experiment))
+    if len(found) == experiment.n:
+        return part._replace(title=title, why=f"{part.why} So there is nothing to compare.")
+    rows, left_out = ("[~mask.all(dim=1)]", " Such rows are left out of the comparison.") if found else ("", "")
+    code = f"{part.code}\ndifference = ({output} - attention_scores){rows}.abs().max()"
     return part._replace(
-        title=f"Check: {part.title}",
-        why=f"{part.why} Rounded in another order, its last digits may differ.",
+        title=title,
+        why=f"{part.why}{left_out} Rounded in another order, its last digits may differ.",
         code=f'{code}\nshow("largest difference to attention_scores", difference)',
     )
 

@@ -13,7 +13,8 @@ from attention.core import Trace
 class Compared(NamedTuple):
     """One step of two traces: both matrices, b - a where the shapes allow it, and the largest absolute difference.
 
-    Cells that both hide differ by 0; one that only one of them hides has no difference (NaN) and counts as different.
+    Cells that both hide, or that are NaN in both, differ by 0; one that only one of them hides, or has no number for,
+    has no difference (NaN) and counts as different.
     """
 
     step: str
@@ -38,7 +39,7 @@ def _compared(step: str, a: Tensor, b: Tensor) -> Compared:
     left, right = a.double().cpu(), b.double().cpu()
     if left.shape != right.shape:
         return Compared(step, left, right, None, None, same=False)
-    both = left == right  # two hidden scores are equal too: -inf == -inf
+    both = (left == right) | (left.isnan() & right.isnan())  # two hidden scores are equal too: -inf == -inf
     difference = (right - left).masked_fill(both, 0)
     finite = difference[difference.isfinite()]
     difference = difference.masked_fill(~difference.isfinite(), float("nan"))

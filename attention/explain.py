@@ -82,7 +82,7 @@ class Derivation:
 
     dot         sum of products, operands in pairs: a1 b1, a2 b2, ...
     scaled dot  the same, divided by sqrt(d_k)
-    softmax     e^(x - largest) of this cell over the sum of it for the whole row
+    softmax     e^(x - largest) of this cell over the sum of it for the whole row; NaN where each x is -inf
     replace     the score, or the fill where the mask is True (1)
     compare     is the key hidden from the query? 1 = hidden
     draw        (2u - 1) / sqrt(d_model) of one uniform number u of the seeded generator
@@ -109,9 +109,14 @@ class Derivation:
 
     @property
     def hidden(self) -> bool:
-        """Is this a cell that the mask hides?"""
-        hides = self.step in ("mask", "masked_scores", "weights")
+        """Is this a cell that the mask hides, and a percentage therefore 0? In a row that sees no key it is NaN."""
+        hides = self.step in ("mask", "masked_scores", "weights") and not self.sees_no_key
         return hides and bool(self.trace.heads[0].mask[self.row, self.col])
+
+    @property
+    def sees_no_key(self) -> bool:
+        """Is this a percentage or an output of a query that sees no key, and so 0 / 0, NaN?"""
+        return self.step in ("weights", "output") and bool(self.trace.heads[0].mask[self.row].all())
 
     def recomputed(self) -> float:
         """The result, computed again in double precision from the operands alone."""
@@ -122,6 +127,8 @@ class Derivation:
                 return total / self.divisor if self.operation == "scaled dot" else total
             case "softmax":
                 largest = max(values)
+                if largest == -math.inf:
+                    return math.nan
                 exponentials = [math.exp(x - largest) for x in values]
                 return exponentials[self.col] / math.fsum(exponentials)
             case "replace":

@@ -46,7 +46,7 @@ def to_json(experiment: Experiment, trace: Trace, fingerprint: str | None = None
     torch        the version of PyTorch that computed the output
     fingerprint  as given, or null
     experiment   every field of Experiment by its name; weights as [w_q, w_k, w_v], or null
-    output       n x d numbers; null for one that is not finite
+    output       n x d numbers; null for NaN, in a row that sees no key
     """
     document = {
         "format": FORMAT,
@@ -157,7 +157,8 @@ def csv(trace: Trace, step: str) -> str:
     """One step as CSV: a row for each row of the matrix, its label first, under a heading.
 
     Fields between commas, lines ended by CR LF, text in quotation marks, numbers exact and without. The encodings are
-    the typed ones; a hidden score is the word "hidden"; the mask is True and False. A label that a spreadsheet would
+    the typed ones; a hidden score is the word "hidden", what has no number, in a row that sees no key, the word "NaN";
+    the mask is True and False. A label that a spreadsheet would
     take for a formula gets an apostrophe in front (`paste.harmless`), which `paste.read` takes away again: what it
     reads from the encodings is the experiment's own. Encode it as "utf-8-sig", so that Excel takes it for UTF-8.
 
@@ -173,7 +174,7 @@ def csv(trace: Trace, step: str) -> str:
     writer = csv_format.writer(table, quoting=csv_format.QUOTE_NONNUMERIC)
     writer.writerow(["token" if shape.rows == "tokens" else "", *heads[shape.columns]])
     for name, row in zip(names[shape.rows], values, strict=True):
-        writer.writerow([name, *("hidden" if x == -math.inf else x for x in row)])
+        writer.writerow([name, *("hidden" if x == -math.inf else "NaN" if math.isnan(x) else x for x in row)])
     return table.getvalue()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import math
 import struct
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -25,8 +26,10 @@ def fingerprint(trace: Trace) -> str:
     1 in 2**40. Two devices or processors whose outputs differ in the last bit alone, or in the sign of a zero, differ
     here.
     """
-    output: list[list[float]] = trace.output.float().tolist()
-    digest = hashlib.sha256(_experiment(trace.experiment) + _matrix(output, "f")).digest()
+    output = trace.output.float()
+    # a NaN's sign is the processor's affair, and says nothing
+    numbers: list[list[float]] = output.masked_fill(output.isnan(), math.nan).tolist()
+    digest = hashlib.sha256(_experiment(trace.experiment) + _matrix(numbers, "f")).digest()
     code = base64.b32encode(digest[:5]).decode("ascii").translate(_READABLE)
     return f"{code[:4]}-{code[4:]}"
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
+from attention import empty
 from attention.core import Trace
 from attention.modules import COURSE_FILL, module_of
 from attention.watch import WatchedLine, watch
@@ -42,10 +44,32 @@ def of(trace: Trace) -> list[WatchedLine]:
 
 
 def words(line: WatchedLine) -> str:
-    """What a line does and why, in two sentences at most."""
+    """What a line does and why, in two sentences at most; and a third where a query sees no key."""
     if not line.changed:
         return WORDS["attended"]
-    return WORDS[line.changed[0]]
+    said, mask = WORDS[line.changed[0]], line.values.get("mask")
+    none = "" if mask is None or line.changed[0] != "weights" else empty.words(mask)
+    return (
+        f"{said} {none}: all its scores are the fill, so each key gets the same share, which looks valid and is not."
+        if none
+        else said
+    )
+
+
+def cautions(trace: Trace) -> list[str]:
+    """Where the lines, which hide with the course's -1e9, give other numbers than the trace, which hides with -inf."""
+    head, said = trace.heads[0], []
+    none = empty.words(head.mask)
+    if none:
+        said.append(f"{none}. The course's −1e9 gives each key the same share there; the worksheet has NaN, for 0 ÷ 0.")
+    by_the_course = torch.softmax(head.scores.masked_fill(head.mask, COURSE_FILL), dim=-1)
+    rows = ~head.mask.all(dim=1)
+    if not torch.equal(by_the_course[rows], head.weights[rows]):
+        said.append(
+            "These scores come near −1e9, with which the course's code hides, so it hides no longer: its result "
+            "differs from the worksheet's, which hides with −∞."
+        )
+    return said
 
 
 def pictures(line: WatchedLine) -> list[Picture]:

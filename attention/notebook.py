@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import html
+import math
 from typing import TYPE_CHECKING, Any
 
-from attention import shown, steps
+from attention import empty, shown, steps
 from attention.core import Trace, run
 from attention.experiment import Experiment
 
@@ -38,14 +39,18 @@ def _table(trace: Trace, step: steps.Step, axes: dict[steps.Axis, list[str]]) ->
     for i, (label, row) in enumerate(zip(axes[step.rows], steps.matrix(trace, step.name).tolist(), strict=True)):
         cells = "".join(f"<td>{_cell(step, x, hides and hidden[i][j])}</td>" for j, x in enumerate(row))
         rows.append(f"<tr><th>{html.escape(label)}</th>{cells}</tr>")
-    caption = html.escape(f"{step.title}: {steps.formula(trace, step.name)} ({step.course})")
+    none = empty.words(trace.heads[0].mask) if step.name in ("weights", "output") else ""
+    caption = (
+        f"{step.title}: {steps.formula(trace, step.name)} ({step.course}){f'. {none}: 0 ÷ 0 is NaN' if none else ''}"
+    )
+    caption = html.escape(caption)
     return f"<table><caption>{caption}</caption><tr><th></th>{head}</tr>{''.join(rows)}</table>"
 
 
 def _cell(step: steps.Step, value: float, hidden: bool) -> str:
     if step.unit == "hidden":
         return "hidden" if value else "visible"
-    if hidden:
+    if hidden and not math.isnan(value):
         return "0 hidden" if step.unit == "fraction" else "hidden"
     return html.escape(shown.percent(value)) if step.unit == "fraction" else shown.number(value)
 

@@ -8,7 +8,7 @@ import html as markup
 import math
 import re
 
-from attention import files, grid, labels, shown, steps
+from attention import empty, files, grid, labels, masks, shown, steps
 from attention.core import Trace
 
 _SECTIONS = {
@@ -87,7 +87,7 @@ def html(trace: Trace, date: str, fingerprint: str | None = None, title: str = "
             sections.append('<div class="steps">')
         sections.append(_figure(trace, step))
     experiment = trace.experiment
-    about = [date, f"{experiment.n} × {experiment.d_model} numbers", f"mask: {experiment.mask}"]
+    about = [date, f"{experiment.n} × {experiment.d_model} numbers", f"mask: {masks.title(experiment.mask)}"]
     about += [f"seed {experiment.seed}" if experiment.weights is None else "weights given by hand"]
     about += [f"fingerprint {fingerprint}"] if fingerprint else []
     return "\n".join(
@@ -126,9 +126,10 @@ def _figure(trace: Trace, step: steps.Step) -> str:
         cells = "".join(_cell(step, x, hides and hidden[i][j], largest) for j, x in enumerate(row))
         rows.append(f'<tr><th scope="row"{heading}</th>{cells}</tr>')
     head = "".join(f'<th scope="col"{heading}</th>' for heading in axes[step.columns])
+    none = empty.words(trace.heads[0].mask) if step.name in ("weights", "output") else ""
     return (
         f"<figure><figcaption><b>{_text(step.title)}</b> <code>{_text(step.course)}</code>"
-        f"<br>{_text(steps.formula(trace, step.name))}</figcaption>"
+        f"<br>{_text(steps.formula(trace, step.name))}{f'<br>{none}: 0 ÷ 0 is NaN.' if none else ''}</figcaption>"
         f'<div class="scroll"><table><thead><tr><td></td>{head}</tr></thead>'
         f"<tbody>{''.join(rows)}</tbody></table></div></figure>"
     )
@@ -150,6 +151,8 @@ def _largest(trace: Trace, step: steps.Step) -> float:
 
 
 def _cell(step: steps.Step, value: float, hidden: bool, largest: float) -> str:
+    if math.isnan(value):
+        return '<td title="NaN, not a number: this query sees no key">NaN</td>'
     if hidden or step.unit == "hidden":
         words = {"hidden": "hidden" if hidden else "visible", "fraction": "0 hidden"}.get(step.unit, "hidden")
         return f'<td class="hidden">{words}</td>' if hidden else f"<td>{words}</td>"

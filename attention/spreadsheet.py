@@ -30,12 +30,14 @@ _INPUTS = ("encodings", "w_q", "w_k", "w_v", "mask")
 # what stands at the right of a product
 _FACTORS = ("w_q", "w_k", "w_v", "v")
 _HIDES = ("mask", "masked_scores", "powers", "weights")
+NO_KEY = "no key"
+"""What stands for NaN where a query sees no key: a word, which no sum takes for a number."""
 # what the sheet shows beside the app's steps: the softmax in two
 _POWERS = steps.Step("powers", "Powers", "", "tokens", "tokens")
 _FORMULAS = {
     "mask": "1 = hidden",
     "powers": "e^(masked score − the row's largest)",
-    "weights": "powers ÷ sum of the row",
+    "weights": "powers ÷ sum of the row; a row with no key to see has none",
 }
 
 
@@ -62,8 +64,8 @@ def workbook(trace: Trace) -> bytes:
 
     Encodings, weights W and the mask (1 = hidden) are numbers to change; every other cell is a formula, stored with the
     trace's value for programs that do not compute. Each matrix has a name in the workbook, such as `masked_scores`.
-    The softmax is that of a row less its largest score, as in PyTorch; a row hidden altogether is #DIV/0!, where
-    PyTorch has NaN. A spreadsheet computes in double precision, so the last digits differ from float32's.
+    The softmax is that of a row less its largest score, as in PyTorch; a row hidden altogether has the words "no key",
+    where PyTorch has NaN. A spreadsheet computes in double precision, so the last digits differ from float32's.
     Labels are text with their position in front, never formulas. The same trace gives the same bytes.
     """
     import xlsxwriter  # type: ignore[import-untyped]  # `import attention` needs torch alone
@@ -99,12 +101,14 @@ def _fill(book: Any, trace: Trace) -> None:
 
 
 def _values(trace: Trace) -> dict[str, list[list[Any]]]:
-    """What each matrix shows: numbers, and the word for a hidden score."""
+    """What each matrix shows: numbers, and words for a hidden score and for a row that sees no key."""
     values: dict[str, list[list[Any]]] = {step.name: steps.matrix(trace, step.name).tolist() for step in steps.STEPS}
     values["encodings"] = [list(row) for row in trace.experiment.encodings]
     values["mask"] = [[int(hidden) for hidden in row] for row in values["mask"]]
     scores = values["masked_scores"]
     values["powers"] = [[math.exp(x - max(row)) if max(row) > -math.inf else 0.0 for x in row] for row in scores]
+    for name in ("weights", "output"):
+        values[name] = [[NO_KEY if math.isnan(x) else x for x in row] for row in values[name]]
     values["masked_scores"] = [["hidden" if x == -math.inf else x for x in row] for row in scores]
     return values
 
@@ -147,6 +151,10 @@ def _formulas(blocks: dict[str, _Block]) -> dict[str, Callable[[int, int], str]]
         cells: str = xl_range(*blocks[name].row_corners(i))
         return cells
 
+    def unless_empty(formula: Callable[[int, int], str]) -> Callable[[int, int], str]:
+        # the largest power of a row is 1, so the sum is 0 only where every key is hidden
+        return lambda i, j: f'=IF(SUM({row("powers", i)})=0,"{NO_KEY}",{formula(i, j).removeprefix("=")})'
+
     def product(left: str, right: str) -> Callable[[int, int], str]:
         if blocks[left].m > LONGEST_SUM:
             # SUMPRODUCT pairs a row with a row; array formulas, which need not, differ between programs
@@ -164,8 +172,8 @@ def _formulas(blocks: dict[str, _Block]) -> dict[str, Callable[[int, int], str]]
         "powers": lambda i, j: (
             f"=IF({at('mask', i, j)}=1,0,EXP({at('masked_scores', i, j)}-MAX({row('masked_scores', i)})))"
         ),
-        "weights": lambda i, j: f"={at('powers', i, j)}/SUM({row('powers', i)})",
-        "output": product("weights", "v"),
+        "weights": unless_empty(lambda i, j: f"={at('powers', i, j)}/SUM({row('powers', i)})"),
+        "output": unless_empty(product("weights", "v")),
     }
 
 
@@ -206,8 +214,7 @@ def _write_cells(
             if formula is None:
                 sheet.write_number(*place, value, cell_format)
             else:
-                known = isinstance(value, str) or math.isfinite(value)
-                sheet.write_formula(*place, formula(i, j), cell_format, value if known else "#DIV/0!")
+                sheet.write_formula(*place, formula(i, j), cell_format, value)
     from xlsxwriter.utility import xl_range_abs
 
     book.define_name(name, f"={SHEET}!{xl_range_abs(*block.corners)}")

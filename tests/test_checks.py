@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -14,7 +15,7 @@ from tests.strategies import MASKS, any_experiments, assert_printed, experiments
 
 
 def check_agreement(experiment: Experiment) -> None:
-    for name, difference in checks.agreement(experiment)._asdict().items():
+    for name, difference in checks.agreement(experiment).differences.items():
         assert difference.absolute <= 1e-4, name
 
 
@@ -28,8 +29,9 @@ def test_both_kernels_compute_what_the_lesson_prints(mode):
 @pytest.mark.parametrize("mask", MASKS)
 def test_the_lesson_agrees_to_the_last_bits_of_float32(mask):
     agreement = checks.agreement(replace(lessons.masked_self_attention(), mask=mask))
-    assert max(difference.absolute for difference in agreement) <= 1e-6
-    assert max(difference.relative for difference in agreement) <= 1e-6
+    assert max(difference.absolute for difference in agreement.differences.values()) <= 1e-6
+    assert max(difference.relative for difference in agreement.differences.values()) <= 1e-6
+    assert agreement.left_out == ()
 
 
 @law
@@ -52,7 +54,8 @@ def test_the_kernels_read_the_same_mask_however_large_the_numbers(experiment):
 def test_an_output_that_is_off_by_a_half_is_off_by_a_half_from_all_three(shift):
     trace = core.run(lessons.masked_self_attention())
     agreement = checks.agreement(trace.experiment, replace(trace, output=trace.output + shift))
-    for difference in agreement:
+    assert len(agreement.differences) == 3
+    for difference in agreement.differences.values():
         assert difference.absolute == pytest.approx(0.5, abs=1e-6)
         assert difference.relative == pytest.approx(0.5 / 3.4989, abs=1e-4)
 
@@ -74,7 +77,24 @@ def test_kernels_is_the_larger_of_the_two_kernels_differences():
 
 def test_outputs_of_nothing_but_zeros_differ_by_0_and_not_by_nan():
     agreement = checks.agreement(Experiment(("a", "b"), ((0, 0), (0, 0))))
-    assert set(agreement) == {checks.Difference(0, 0)}
+    assert set(agreement.differences.values()) == {checks.Difference(0, 0)}
+
+
+def test_rows_that_see_no_key_are_left_out_and_named():
+    lesson = replace(lessons.masked_self_attention(), mask="causal.-1")
+    agreement = checks.agreement(lesson)
+    assert agreement.left_out == (0,)
+    assert agreement.kernels <= 1e-6
+    trace = core.run(lesson)
+    wrong = trace.output + torch.tensor([[0.0], [0.0], [0.5]])
+    off = checks.agreement(lesson, replace(trace, output=wrong))
+    assert [round(difference.absolute, 5) for difference in off.differences.values()] == [0.5] * 3
+
+
+def test_where_no_row_sees_a_key_there_is_nothing_to_agree_on():
+    agreement = checks.agreement(replace(lessons.masked_self_attention(), mask="padding.left.3"))
+    assert agreement.left_out == (0, 1, 2)
+    assert math.isnan(agreement.kernels)
 
 
 @pytest.mark.parametrize("refusal", [TypeError, RuntimeError])

@@ -70,6 +70,8 @@ EXPERIMENTS = {
     "64 x 64": made(64, 64, seed=7),
     "64 x 64 given": made(64, 64, weights=(made(64, 64).encodings,) * 3),
     "other mask": made(5, 2, mask="causal+window.2"),
+    "a row sees no key": replace(LESSON, mask="causal.-1"),
+    "no row sees a key": replace(LESSON, mask="padding.left.3"),
     "other mask 64 x 3": made(64, 3, mask=masks.paint("causal+window.2", [(0, 1), (63, 0)])),
     # visible scores far below -1e9, so that the course's fill would leave the hidden ones the largest
     "-1e9 would not hide": Experiment(("a", "b"), ((1e6,), (2e5,)), weights=(((1e3,),), ((-1e3,),), ((0.7,),))),
@@ -87,6 +89,8 @@ COURSE_NAMES = {
     "weights": "attention_percents",
     "output": "attention_scores",
 }
+EMPTY = {"a row sees no key": [0], "no row sees a key": [0, 1, 2]}
+"""The rows, from 0, that see no key."""
 PROJECTIONS = ("W_q", "W_k", "W_v", "q", "k", "v", "encodings_matrix", "mask")
 
 
@@ -128,12 +132,13 @@ class Ran:
 def ran(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], Ran]:
     """Every experiment in every dialect, run as files by one Python that has nothing of ours; torch loads once."""
     folder = tmp_path_factory.mktemp("scripts")
-    keys = [(name, dialect) for name in EXPERIMENTS for dialect in DIALECTS]
-    files = [folder / f"{i}.py" for i in range(len(keys))]
-    for file, (name, dialect) in zip(files, keys, strict=True):
-        file.write_text(script(EXPERIMENTS[name], dialect), encoding="utf-8")
+    texts = {(name, dialect): script(EXPERIMENTS[name], dialect) for name in EXPERIMENTS for dialect in DIALECTS}
+    texts |= {(name, "notebook"): "\n".join(cells(notebook(EXPERIMENTS[name]), "code")) for name in EMPTY}
+    files = [folder / f"{i}.py" for i in range(len(texts))]
+    for file, text in zip(files, texts.values(), strict=True):
+        file.write_text(text, encoding="utf-8")
     lines = python("-c", RUN_FILES, *map(str, files)).splitlines()
-    return {key: Ran(**json.loads(line)) for key, line in zip(keys, lines, strict=True)}
+    return {key: Ran(**json.loads(line)) for key, line in zip(texts, lines, strict=True)}
 
 
 def python(*arguments: str) -> str:
@@ -159,7 +164,7 @@ def test_the_courses_dialect_computes_the_trace_bit_for_bit(ran, name):
     found = ran[name, "course"]
     assert found.tokens == list(EXPERIMENTS[name].tokens)
     for course, value in expected(run(EXPERIMENTS[name])).items():
-        assert found.values[course] == value.tolist(), course
+        assert repr(found.values[course]) == repr(value.tolist()), course  # in which NaN is NaN
 
 
 @pytest.mark.parametrize("dialect", ["sdpa", "mha"])
@@ -172,7 +177,35 @@ def test_the_kernels_compute_the_traces_output_from_its_weights(ran, name, diale
     assert ("attention_percents" in found.values) == (dialect == "mha")
     for close in ("attention_percents", "attention_scores"):
         if close in found.values:
-            torch.testing.assert_close(torch.tensor(found.values[close]), wanted[close], rtol=1e-6, atol=1e-6)
+            actual, right = torch.tensor(found.values[close]), wanted[close].clone()
+            if dialect == "sdpa":
+                right[EMPTY.get(name, [])] = 0  # as the script says
+            torch.testing.assert_close(actual, right, rtol=1e-6, atol=1e-6, equal_nan=True)
+
+
+def comments(text: str) -> str:
+    return " ".join(line.removeprefix("# ") for line in text.splitlines() if line.startswith("# "))
+
+
+def test_each_dialect_says_what_it_makes_of_a_row_that_sees_no_key():
+    course, sdpa, mha = (comments(script(EXPERIMENTS["a row sees no key"], dialect)) for dialect in DIALECTS)
+    assert "Query 1 sees no key: with -1e9 every key would get the same share there." in course
+    assert "Query 1 sees no key: the softmax gives 0 / 0, which is NaN, and so is the output." in course
+    assert "Query 1 sees no key: this kernel gives 0 there, where softmax gives NaN." in sdpa
+    assert "Query 1 sees no key: called like this it gives NaN there; with need_weights=False, 0." in mha
+    assert "Queries 1, 2 and 3 see no key" in comments(script(EXPERIMENTS["no row sees a key"]))
+    assert "no key" not in comments(script(LESSON) + script(LESSON, "sdpa") + script(LESSON, "mha"))
+
+
+def test_the_notebook_compares_only_rows_that_see_a_key(ran):
+    found = ran["a row sees no key", "notebook"]
+    assert found.printed.count("largest difference to attention_scores\ntensor(") == 2
+    assert "tensor(nan)" not in found.printed
+    assert found.values["difference"] <= 1e-6
+    assert found.values["by_sdpa"][0] == [0, 0]
+    none = ran["no row sees a key", "notebook"]
+    assert "largest difference" not in none.printed
+    assert none.values["by_sdpa"] == [[0, 0]] * 3
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)

@@ -149,7 +149,7 @@ def test_a_file_of_version_1_keeps_opening():
         (changed("seed", 2**32), "seed: must lie between"),
         (changed("seed", 1.5), "seed: must be a whole number"),
         (changed("seed", "abc"), "seed: must be a whole number"),
-        (changed("mask", {"a": []}), "mask: must be one of"),
+        (changed("mask", {"a": []}), "mask: must be text"),
         (changed("device", ["cpu"]), "device: must be one of"),
         (changed("weights", [[[1]]]), "weights: must hold w_q, w_k and w_v"),
         (TEXT.replace('"encodings"', '"encodinks"'), "experiment: must have no other keys"),

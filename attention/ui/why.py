@@ -69,6 +69,8 @@ def _words(trace: Trace, derivation: Derivation) -> str:
 def _value(derivation: Derivation) -> str:
     if derivation.step == "mask":
         return "True: hidden" if derivation.hidden else "False: visible"
+    if derivation.sees_no_key:
+        return "NaN: this query sees no key"
     if derivation.hidden:
         return "−∞, hidden" if derivation.step == "masked_scores" else "0, hidden"
     if derivation.step == "weights":
@@ -110,7 +112,7 @@ def _operand_words(operand: Operand) -> str:
 
 
 def _by_hand(derivation: Derivation) -> None:
-    if derivation.operation in ("given", "draw", "compare") or derivation.hidden:
+    if derivation.operation in ("given", "draw", "compare") or derivation.hidden or derivation.sees_no_key:
         return
     decimals = st.segmented_control(
         "By hand: every step before this one rounded to … decimals, the weights W as they are",

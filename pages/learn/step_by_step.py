@@ -2,8 +2,8 @@
 
 import streamlit as st
 
+from attention import lines
 from attention.core import run
-from attention.modules import COURSE_FILL, course_fill
 from attention.ui import keeper, parts, state, stepper
 
 st.markdown("**MaskedSelfAttention, which takes the place of the course's class, line by line on your experiment.**")
@@ -15,11 +15,8 @@ now = state.current()
 parts.problems(now)
 trace = run(now.experiment)
 state.pinned(trace)
-if course_fill(trace) != COURSE_FILL:
-    st.warning(
-        "These scores come near −1e9, with which the course's code hides, so it hides no longer: its result differs "
-        "from the worksheet's, which hides with −∞."
-    )
+for words in lines.cautions(trace):
+    st.warning(words)
 stepper.show(trace)
 parts.copy_link(now, "step_by_step")
 keeper.keep(trace)

@@ -1,0 +1,33 @@
+"""What can go wrong: every mistake that people make with masks, run on the experiment, beside the right way."""
+
+import streamlit as st
+
+from attention.core import run
+from attention.ui import keeper, laboratory, parts, state
+
+now = state.current()
+trace = run(now.experiment)
+state.pinned(trace)
+st.markdown("**Masks are where attention goes wrong most. Here is each mistake on your experiment, really run.**")
+st.caption(
+    "The code that you see is the code that ran. ≠ stands before each number that differs from the right one. NaN is "
+    "what PyTorch writes for “not a number”: 0 ÷ 0, or ∞ − ∞."
+)
+parts.notices()
+parts.problems(now)
+topic = st.segmented_control(
+    "What can go wrong",
+    list(laboratory.TOPICS),
+    default=next(iter(laboratory.TOPICS)),
+    required=True,
+    key="lab-topic",
+    persist_state="session",
+)
+if not trace.heads[0].mask.any():
+    st.info(
+        "This experiment's mask hides nothing, so many mistakes leave no trace. Pick causal at the left to see them."
+    )
+laboratory.TOPICS[topic](trace)
+parts.copy_link(now, "what_can_go_wrong")
+keeper.keep(trace)
+st.page_link("pages/learn/worksheet.py", label="Back to the worksheet", icon=":material/grid_on:")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from attention import grid
+from attention import grid, masks
 from attention.experiment import Experiment, ExperimentError, Matrix
 from attention.grid import Grid
 
@@ -106,12 +106,26 @@ def words(before: Document, after: Document) -> str:
 def _small(before: Document, after: Document) -> list[str]:
     found = [
         f"{name} {getattr(before, name)} to {getattr(after, name)}"
-        for name in ("seed", "mask", "device")
+        for name in ("seed", "device")
         if getattr(before, name) != getattr(after, name)
     ]
+    if before.mask != after.mask:
+        found.append(_mask(before.mask, after.mask, after.grid.n))
     if before.weights != after.weights:
         found.append("weights drawn from the seed again" if after.weights is None else "weights given by hand")
     return found
+
+
+def _mask(before: str, after: str, n: int) -> str:
+    """Another mask, or cells of it that were painted."""
+    a, b = masks.read(before), masks.read(after)
+    painted = (a.painted(n, n) != b.painted(n, n)).nonzero().tolist()
+    if a.terms != b.terms or not painted or (len(painted) > 1 and not b.flipped):
+        return f"mask {_short(masks.title(before), 36)} to {_short(masks.title(after), 36)}"
+    if len(painted) > 1:
+        return f"mask: {len(painted)} cells painted"
+    ((query, key),) = painted
+    return f"mask cell query {query + 1}, key {key + 1}: {'hidden' if b.build(n, n)[query, key] else 'shown'}"
 
 
 def _cells(a: Grid, b: Grid) -> str:
@@ -126,5 +140,5 @@ def _cells(a: Grid, b: Grid) -> str:
     return f"cell token {i + 1}, {grid.column(j)}: {_short(a.cells[i][j])} to {_short(b.cells[i][j])}"
 
 
-def _short(text: str) -> str:
-    return (text if len(text) <= 24 else text[:23] + "…") or "(empty)"
+def _short(text: str, most: int = 24) -> str:
+    return (text if len(text) <= most else text[: most - 1] + "…") or "(empty)"

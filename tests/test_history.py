@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from attention import Experiment, grid, history, lessons, masks
 from attention.grid import Grid
 from attention.history import STEPS, Document, History, words
-from tests.strategies import SEEDS, any_experiments, experiments, law, wide_law
+from tests.strategies import MASKS, SEEDS, any_experiments, experiments, law, wide_law
 
 LESSON = history.of(lessons.masked_self_attention())
 ONES = (((1.0, 0.0), (0.0, 1.0)),) * 3
@@ -27,7 +27,7 @@ def documents(draw: st.DrawFn) -> Document:
     typed = Grid(
         tuple(draw(st.lists(TYPED, min_size=n, max_size=n))), tuple(draw(st.lists(row, min_size=n, max_size=n)))
     )
-    return Document(typed, draw(SEEDS), draw(st.sampled_from(masks.NAMES)), "cpu", draw(st.sampled_from((None, ONES))))
+    return Document(typed, draw(SEEDS), draw(st.sampled_from(MASKS)), "cpu", draw(st.sampled_from((None, ONES))))
 
 
 def after(changes: list[Document], start: Document = LESSON) -> History:
@@ -40,6 +40,10 @@ def after(changes: list[Document], start: Document = LESSON) -> History:
 def seeds(count: int) -> list[Document]:
     """As many changes, each to another document."""
     return [replace(LESSON, seed=1000 + i) for i in range(count)]
+
+
+def painted(*cells: tuple[int, int], base: str = "causal") -> Document:
+    return replace(LESSON, mask=masks.paint(base, cells))
 
 
 def with_label(row: int, label: str, document: Document = LESSON) -> Document:
@@ -162,6 +166,14 @@ OTHER = history.of(Experiment(("b", "c"), [[1.0, 2.0], [3.0, 4.0]]))
         (with_grid(LESSON, grid.remove_dimension), "dimension 2 removed"),
         (replace(LESSON, seed=7), "seed 42 to 7"),
         (replace(LESSON, mask="none"), "mask causal to none"),
+        (replace(LESSON, mask="causal+window.3"), "mask causal to causal+window.3"),
+        (replace(LESSON, mask="+".join(["causal.right"] * 9)), "mask causal to causal.right+causal.right+causal.ri…"),
+        (painted((0, 1)), "mask cell query 1, key 2: shown"),
+        (painted((2, 0)), "mask cell query 3, key 1: hidden"),
+        (painted((2, 0), (0, 1), (1, 2)), "mask: 3 cells painted"),
+        (painted((0, 1), base="none"), "mask causal to custom, began as none"),
+        (painted((5, 5)), "mask causal to custom, began as causal"),
+        (replace(painted((2, 0)), seed=7), "another experiment"),
         (replace(LESSON, device="cuda"), "device cpu to cuda"),
         (replace(LESSON, weights=ONES), "weights given by hand"),
         (replace(LESSON, seed=7, mask="none"), "another experiment"),
@@ -177,6 +189,19 @@ OTHER = history.of(Experiment(("b", "c"), [[1.0, 2.0], [3.0, 4.0]]))
 )
 def test_a_change_in_words(change, said):
     assert words(LESSON, change) == said
+
+
+@pytest.mark.parametrize(
+    ("cells", "said"),
+    [
+        ([], "mask custom, began as causal to causal"),
+        ([(0, 1)], "mask cell query 3, key 1: shown"),
+        ([(0, 1), (2, 0), (1, 1)], "mask cell query 2, key 2: hidden"),
+        ([(1, 1)], "mask: 3 cells painted"),
+    ],
+)
+def test_a_stroke_over_a_painted_mask_in_words(cells, said):
+    assert words(painted((0, 1), (2, 0)), painted(*cells)) == said
 
 
 def test_weights_that_are_given_up_are_drawn_from_the_seed_again():

@@ -161,3 +161,9 @@ def test_pictures_stand_beside_the_line_of_the_mask_alone():
 def test_the_courses_names_stand_beside_ours():
     course = payload(run(LESSON))["course"]
     assert {step.name: step.course for step in steps.STEPS}.items() <= course.items()
+
+
+def test_the_page_says_where_a_query_sees_no_key_that_the_worksheet_has_other_numbers():
+    visitor = turn_to(opened(mask="causal.-1"), STEP_BY_STEP)
+    assert [warning.value for warning in visitor.warning] == lines.cautions(run(replace(LESSON, mask="causal.-1")))
+    assert not turn_to(opened(), STEP_BY_STEP).warning

@@ -13,7 +13,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from streamlit.testing.v1 import AppTest
 
 from attention import Experiment, masks
-from tests.test_app import LESSON, assert_shows, click, edit, editor, opened, ran, sent, with_cell
+from tests.strategies import MASKS
+from tests.test_app import LESSON, assert_shows, click, edit, editor, opened, paint, ran, sent, with_cell
 
 WORKSHEET, BRING_IN = "pages/learn/worksheet.py", "pages/share/bring_in.py"
 LAST = "Last change: "
@@ -198,6 +199,24 @@ class Undo(RuleBasedStateMachine):
         ran(self.visitor)
         self.changed(mask=mask)
 
+    @rule(mask=st.sampled_from((*MASKS, "causal.-1", "padding.left.9")))
+    def take_a_mask_from_the_library(self, mask: str) -> None:
+        visitor = self.visitor
+        visitor.session_state["mask_library"] = True
+        ran(visitor)
+        visitor.text_input(key=f"mask_text-{self.model.now.mask}").set_value(mask)
+        ran(visitor)
+        visitor.session_state["mask_library"] = False
+        ran(visitor)
+        self.changed(mask=mask)
+
+    @rule(data=st.data())
+    def paint_the_mask(self, data: st.DataObject) -> None:
+        position = st.integers(0, len(self.model.experiment.tokens) - 1)
+        cells = data.draw(st.lists(st.tuples(position, position), max_size=4, unique=True))
+        paint(self.visitor, *cells)
+        self.changed(mask=masks.paint(self.model.now.mask, cells))
+
     @rule(block=st.sampled_from(list(BLOCKS)))
     def bring_in_a_block(self, block: str) -> None:
         labels, rows = BLOCKS[block]
@@ -256,7 +275,7 @@ class Undo(RuleBasedStateMachine):
         assert visitor.session_state["good"] == model.experiment
         assert_shows(visitor, model.experiment, stale=model.stale)
         controls = (visitor.number_input(key="seed").value, visitor.button_group(key="mask").value)
-        assert controls == (model.now.seed, model.now.mask)
+        assert controls == (model.now.seed, masks.title(model.now.mask))
         assert visitor.button(key="undo").disabled == (model.at == 0)
         assert visitor.button(key="redo").disabled == (model.at == len(model.screens) - 1)
         assert (last_change(visitor) is None) == (model.at == 0)

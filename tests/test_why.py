@@ -309,3 +309,11 @@ def test_the_notice_of_a_links_cell_goes_when_it_is_dismissed_and_a_later_unpinn
     assert notices(visitor) == []
     ran(visitor)
     assert notices(visitor) == []
+
+
+def test_a_number_of_a_query_that_sees_no_key_is_nan_and_says_why():
+    for cell in ("weights.0.0", "output.0.1"):
+        visitor = opened(cell=cell, mask="causal.-1")
+        assert "NaN: this query sees no key" in markdown(visitor)
+        assert "query 1 sees no key" in visitor.latex[0].value
+        assert not any(caption.value.startswith("By hand") for caption in visitor.caption)

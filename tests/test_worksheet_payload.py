@@ -61,6 +61,21 @@ def test_numbers_are_not_stale_unless_said():
     assert payload(LESSON)["stale"] is False
 
 
+@pytest.mark.parametrize("mask", ["causal", "causal+window.2", "custom.causal.Ag"])
+def test_the_mask_is_sent_as_text_with_the_last_stroke_that_is_in_it(mask):
+    sent = payload(run(replace(LESSON.experiment, mask=mask)), stroke=3)
+    assert (sent["mask"], sent["stroke"]) == (mask, 3)
+    assert payload(LESSON)["stroke"] == 0
+
+
+def test_a_query_that_sees_no_key_is_sent_as_nan():
+    sent = matrices(payload(run(replace(LESSON.experiment, mask="causal.-1"))))
+    for step in ("weights", "output"):
+        assert np.isnan(sent[step]).all(axis=1).tolist() == [True, False, False]
+        assert not np.isnan(sent[step][1:]).any()
+    assert (sent["masked_scores"][0] == -np.inf).all()
+
+
 def test_labels_are_sent_as_shown_and_whole():
     labels = ("the", "", "x" * 64, "<b>")
     sent = payload(run(Experiment(labels, [[0.5]] * 4)))

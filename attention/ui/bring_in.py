@@ -7,7 +7,7 @@ from dataclasses import replace
 import pandas as pd
 import streamlit as st
 
-from attention import files, grid, steps
+from attention import files, grid, masks, steps
 from attention.core import Trace
 from attention.experiment import Experiment, ExperimentError, Matrix
 from attention.paste import Pasted, PasteError
@@ -36,7 +36,8 @@ def experiment(now: Experiment) -> None:
 def _meant(read: Experiment | Pasted, now: Experiment) -> tuple[Experiment, str]:
     """A whole experiment as it is; a block of numbers as encodings, with the seed and the mask that are set."""
     if isinstance(read, Experiment):
-        return read, f"an experiment of {read.n} tokens × {read.d_model} dimensions, seed {read.seed}, mask {read.mask}"
+        sizes = f"{read.n} tokens × {read.d_model} dimensions"
+        return read, f"an experiment of {sizes}, seed {read.seed}, mask {masks.title(read.mask)}"
     labels = read.labels or ("",) * len(read.rows)
     keep = now.weights if now.d_model == len(read.rows[0]) else None
     return replace(now, tokens=labels, encodings=read.rows, weights=keep), read.kind

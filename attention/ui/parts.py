@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import time
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from attention import checks, devices, grid, lessons
+from attention import checks, devices, grid, lessons, masks
 from attention.checks import Agreement
 from attention.core import Trace
 from attention.experiment import LIMITS, Experiment
 from attention.fingerprint import fingerprint
-from attention.masks import NAMES
 from attention.ui import state
 
 NARROW = 4
@@ -33,15 +33,7 @@ def controls() -> None:
             help="The weights are drawn as torch.manual_seed(seed) and nn.Linear would draw them. 0 to 4294967295.",
         )
         st.button("New seed", key="new_seed", on_click=state.new_seed, icon=":material/casino:")
-        st.segmented_control(
-            "Mask",
-            NAMES,
-            default=state.LESSON.mask,
-            required=True,
-            key="mask",
-            bind="query-params",
-            help="causal: a token sees itself and the tokens before it. none: every token sees every token.",
-        )
+        _mask()
         st.selectbox(
             "Device",
             devices.available(),
@@ -50,6 +42,27 @@ def controls() -> None:
             help="Where PyTorch computes. Weights are drawn on the CPU, so all devices start from the same numbers.",
         )
         st.button("Reset to the lesson", key="reset", on_click=state.reset, icon=":material/restart_alt:")
+
+
+def _mask() -> None:
+    """The course's masks, another one where it is set, and the library below, folded up."""
+    offered = state.mask_control()
+    help_ = "causal: a token sees itself and the tokens before it. none: every token sees every token."
+    if len(offered) > len(masks.NAMES):
+        help_ += f"\n\n{offered[-1]}: {masks.words(state.mask())}"
+    st.segmented_control("Mask", offered, format_func=_mask_label, required=True, key="mask", help=help_)
+    library = st.expander("Mask library", key="mask_library", icon=":material/grid_4x4:", on_change="rerun")
+    if library.open:
+        from attention.ui import mask_library  # what is closed costs nothing
+
+        with library:
+            mask_library.show()
+
+
+def _mask_label(title: str, most: int = 22) -> str:
+    """A mask's title, as short as the sidebar needs it."""
+    title = title.partition(",")[0]  # "custom, began as causal"
+    return title if len(title) <= most else f"{title[: most - 1]}…"
 
 
 @st.fragment(run_every=3600)
@@ -153,7 +166,7 @@ def history() -> None:
     if past.last_change:
         # st.text, because a change can hold what a person typed
         st.text(f"Last change: {past.last_change}")
-    if undone or redone:
+    if undone or redone or state.is_sidebar_behind():
         st.rerun()  # the controls stand outside of the page's fragment
 
 
@@ -194,11 +207,20 @@ def proof(trace: Trace, stale: bool) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         if lessons.is_the_lesson(trace) and not stale:
             st.badge("These are the lesson's numbers", icon=":material/check:", color="green")
-        st.caption(f"agrees with PyTorch's own kernel to {_size(agreement.kernels)}", help=_details(agreement))
+        st.caption(_agrees(agreement), help=None if math.isnan(agreement.kernels) else _details(agreement))
         st.caption(
             f"fingerprint {fingerprint(trace)}",
             help="Whoever has the same fingerprint on screen looks at the same experiment and the same output.",
         )
+
+
+def _agrees(agreement: Agreement) -> str:
+    """The agreement in a line. A query that sees no key is not compared: NaN here, 0 there, and neither is right."""
+    if math.isnan(agreement.kernels):
+        return "no query sees a key, so nothing is compared with PyTorch's own kernel"
+    many = len(agreement.left_out)
+    left_out = f", but for {many} {'query that sees' if many == 1 else 'queries that see'} no key" if many else ""
+    return f"agrees with PyTorch's own kernel to {_size(agreement.kernels)}{left_out}"
 
 
 def _first(lines: list[str], most: int = 8) -> str:

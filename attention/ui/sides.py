@@ -8,14 +8,15 @@ from dataclasses import replace
 import pandas as pd
 import streamlit as st
 
-from attention import devices, link, shown, steps
+from attention import devices, link, masks, shown, steps
 from attention.compare import Compared, compare, first_parting
 from attention.core import Trace
 from attention.experiment import LIMITS, Experiment
-from attention.masks import NAMES
-from attention.ui import state
+from attention.ui import mask_library, state
 
 SOURCES = ("on screen", "the lesson", "a link")
+ANOTHER = "another one"
+"""In place of a mask: the one that is typed beside it."""
 
 
 def choose(side: str, now: Experiment, mask: str) -> Experiment:
@@ -41,9 +42,34 @@ def choose(side: str, now: Experiment, mask: str) -> Experiment:
             key=f"seed-{side}-{start.seed}",
             width=160,
         )
-        chosen = st.selectbox("Mask", NAMES, index=NAMES.index(start.mask), key=f"mask-{side}-{start.mask}", width=130)
+        offered = [*dict.fromkeys((*masks.NAMES, now.mask, start.mask)), ANOTHER]
+        chosen = st.selectbox(
+            "Mask",
+            offered,
+            index=offered.index(start.mask),
+            format_func=_title,
+            key=f"mask-{side}-{start.mask}",
+            width=150,
+        )
+        if chosen == ANOTHER:
+            typed = st.text_input("Mask as text", start.mask, key=f"mask-text-{side}", width=200)
         device = st.selectbox("Device", devices.available(), key=f"device-{side}", width=130)
-    return replace(start, seed=seed, mask=chosen, device=device)
+    mask = _typed(typed, start.mask) if chosen == ANOTHER else chosen
+    return replace(start, seed=seed, mask=mask, device=device)
+
+
+def _typed(typed: str, instead: str) -> str:
+    """The mask that was typed; where it is none, that is said, and the one that was there is used."""
+    try:
+        return mask_library.read(typed)
+    except masks.MaskError as error:
+        # st.text: what a person typed is shown as it is, never read as Markdown
+        st.text(f"{mask_library.refusal(error)}; {masks.title(instead)} is used.")
+        return instead
+
+
+def _title(mask: str) -> str:
+    return mask if mask == ANOTHER else masks.title(mask)
 
 
 def _from_link(side: str) -> Experiment:
@@ -100,7 +126,8 @@ def _largest(each: Compared) -> str:
     if each.difference is None:
         return f"{tuple(each.a.shape)} against {tuple(each.b.shape)}"
     if not each.same and not each.largest:
-        return "one hides what the other shows"
+        hides = each.step in ("mask", "masked_scores")
+        return "one hides what the other shows" if hides else "one has NaN, which is no number"
     return f"{each.largest:.6g}"
 
 
@@ -115,10 +142,14 @@ def _table(trace: Trace, step_name: str, rows: list[list[float]], difference: bo
 def _difference(step: steps.Step, value: float) -> str:
     if step.unit == "hidden":
         return {0.0: "same", 1.0: "only B hides", -1.0: "only A hides"}[value]
-    return "only one hides it" if math.isnan(value) else shown.number(value, 6)
+    if math.isnan(value):
+        return "only one hides it" if step.name == "masked_scores" else "NaN: a query sees no key"
+    return shown.number(value, 6)
 
 
 def _cell(step: steps.Step, value: float) -> str:
     if step.unit == "hidden":
         return "hidden" if value else "visible"
+    if math.isnan(value):
+        return "NaN"
     return "hidden" if value == float("-inf") else shown.number(value, 6)

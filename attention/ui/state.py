@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 
 import streamlit as st
 
-from attention import devices, files, grid, history, lessons, link
+from attention import devices, files, grid, history, lessons, link, masks
 from attention.core import Trace
 from attention.experiment import Experiment, ExperimentError, Matrix
 from attention.explain import named
@@ -27,8 +27,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 LESSON = lessons.masked_self_attention()
-CONTROLS = ("seed", "mask", "device")
-PAGES = ("step_by_step", "take_away", "bring_in", "side_by_side")
+CONTROLS = ("seed", "device")
+"""Controls whose keys are parameters of the address, which Streamlit keeps; the mask's is kept here."""
+PAGES = ("step_by_step", "practice", "take_away", "bring_in", "side_by_side", "diagnose", "what_can_go_wrong")
 """The pages' names in the address, but for the first one's, which is empty."""
 
 
@@ -55,6 +56,8 @@ def start() -> None:
     # not the same for every session: a browser that comes back from an earlier one may still hold edits of its editors
     st.session_state.version = random.randrange(10**6)  # noqa: S311
     st.session_state.opened = experiment
+    st.session_state.mask_outdated = None
+    st.session_state.stroke = 0
     _keep(History(history.of(experiment)), experiment)
     nonsense = {problem.field for problem in problems} & set(CONTROLS)
     for name in nonsense:
@@ -67,16 +70,17 @@ def current() -> Current:
     """The experiment of now; a change since the last time that anyone asked becomes a step that can be undone."""
     good: Experiment = st.session_state.good
     # a control that was emptied is None until it has a value again
-    seed, mask, device = (getattr(good, n) if st.session_state[n] is None else st.session_state[n] for n in CONTROLS)
-    now = Document(current_grid(), seed, mask, device, st.session_state.weights)
+    seed, device = (getattr(good, n) if st.session_state[n] is None else st.session_state[n] for n in CONTROLS)
+    now = Document(current_grid(), seed, mask(), device, st.session_state.weights)
     st.session_state.history = past().changed_to(now)
-    st.session_state.good, problems = now.read(good)
+    _take_stroke()
+    st.session_state.good, problems = past().now.read(good)
     _tidy_address(st.session_state.good)
     return Current(st.session_state.good, problems)
 
 
 def note_edit() -> None:
-    """There may be an edit in the grid: it is kept, even if the page that would show it is being left."""
+    """There may be an edit in the grid or the mask: it is kept, even if the page that would show it is being left."""
     current()
 
 
@@ -104,6 +108,12 @@ def open_experiment(experiment: Experiment) -> None:
     _restore(past().changed_to(history.of(_computable(experiment))))
 
 
+def open_example(experiment: Experiment) -> None:
+    """Show a ready experiment, and close the menu that it was picked from."""
+    open_experiment(experiment)
+    st.session_state.examples = False
+
+
 def _computable(experiment: Experiment) -> Experiment:
     """The experiment on a device that this machine has: its own, else the CPU, with a notice."""
     if experiment.device in devices.available():
@@ -123,6 +133,16 @@ def is_first_drawing() -> bool:
     first: bool = not st.session_state.get("drawn", False)
     st.session_state.drawn = True
     return first
+
+
+def tried() -> tuple[bool, ...]:
+    """What of the tour was done in this session: a number edited, a cell pinned, the mask changed."""
+    now, opened = past().now, history.of(st.session_state.opened)
+    before: tuple[bool, ...] = st.session_state.get("tried", (False,) * 3)
+    here = (now.grid != opened.grid, bool(trail()), now.mask != opened.mask)
+    st.session_state.tried = tuple(a or b for a, b in zip(before, here, strict=True))
+    done: tuple[bool, ...] = st.session_state.tried
+    return done
 
 
 def is_fresh() -> bool:
@@ -151,11 +171,8 @@ def _restore(new: History) -> None:
     document = new.now
     good, _ = document.read(st.session_state.good)
     _keep(new, good)
-    st.session_state.seed, st.session_state.mask, st.session_state.device = (
-        document.seed,
-        document.mask,
-        document.device,
-    )
+    st.session_state.seed, st.session_state.device = document.seed, document.device
+    _compare_mask_control()
 
 
 def _keep(new: History, good: Experiment) -> None:
@@ -227,6 +244,72 @@ def give_weights(weights: tuple[Matrix, Matrix, Matrix] | None) -> None:
     st.session_state.weights = weights
 
 
+# --- the mask -------------------------------------------------------------------------------------------------------
+# The history has it, and not the control, which shows its title. What the browser reports of the control may be older
+# than a stroke of the brush, because it is drawn after the numbers; a person's click on it always runs the whole app.
+
+
+def mask() -> str:
+    """The mask of now, as text."""
+    return past().now.mask
+
+
+def mask_control() -> tuple[str, ...]:
+    """Take what a person chose in the control; what it offers and shows from now on, as titles.
+
+    To be called before the control is drawn, which is in runs of the whole app alone.
+    """
+    chosen = st.session_state.get("mask")
+    if chosen in masks.NAMES and chosen != mask():
+        current()  # a stroke of the brush that came together with it counts more
+        if chosen != st.session_state.mask_outdated:
+            set_mask(chosen)
+    st.session_state.mask_outdated = None
+    st.session_state.mask_in_sidebar = mask()
+    st.session_state.mask = masks.title(mask())
+    return tuple(dict.fromkeys((*masks.NAMES, st.session_state.mask)))
+
+
+def is_sidebar_behind() -> bool:
+    """Does the sidebar, which stands outside of a page's fragment, still show an older mask?"""
+    in_library = st.session_state.get("mask_library") and st.session_state.mask_in_sidebar != mask()
+    return st.session_state.mask_outdated is not None or bool(in_library)
+
+
+def set_mask(text: str) -> None:
+    """Another mask, whatever the control says."""
+    current()  # what came with it is a step of its own
+    st.session_state.history = past().changed_to(replace(past().now, mask=text))
+    _compare_mask_control()
+
+
+def _take_stroke() -> None:
+    """A stroke of the brush that came from the worksheet: the mask that it was sent, and all cells flipped since."""
+    sent = st.session_state.get("worksheet", {}).get("paint")
+    if not sent or sent["stroke"] <= stroke():
+        return  # taken already: the browser sends it again where the answer is long in coming
+    st.session_state.stroke = sent["stroke"]
+    try:
+        text = masks.paint(sent["mask"], [(query, key) for query, key in sent["cells"]])
+        masks.read(text)  # the cells may have made it too long
+    except masks.MaskError as error:
+        st.session_state.notices = [*notices(), f"The mask was not painted: {error}."]
+        return
+    st.session_state.history = past().changed_to(replace(past().now, mask=text))
+    _compare_mask_control()
+
+
+def _compare_mask_control() -> None:
+    reported = st.session_state.get("mask")
+    st.session_state.mask_outdated = None if reported == masks.title(mask()) else reported
+
+
+def stroke() -> int:
+    """The number of the last stroke of the brush that is in the mask."""
+    last: int = st.session_state.stroke
+    return last
+
+
 # --- the address ----------------------------------------------------------------------------------------------------
 
 
@@ -265,12 +348,23 @@ def dismiss_notices() -> None:
 
 
 def _tidy_address(now: Experiment) -> None:
-    """What a link brought stays in the address for as long as it is what is on screen, and not longer."""
+    """The mask stands in the address; what else a link brought does for as long as it is what is on screen."""
+    # an address writes a space as "+"
+    _put_into_address("mask", None if now.mask == LESSON.mask else now.mask.replace("+", " "))
     opened: Experiment = st.session_state.opened
     if (now.tokens, now.encodings, now.weights) != (opened.tokens, opened.encodings, opened.weights):
         for name in ("v", "z", *link.PACKED):
             if name in st.query_params:
                 del st.query_params[name]
+
+
+def _put_into_address(name: str, value: str | None) -> None:
+    if st.query_params.get(name) == value:
+        return
+    if value is None:
+        del st.query_params[name]
+    else:
+        st.query_params[name] = value
 
 
 # --- the pinned cell ------------------------------------------------------------------------------------------------
@@ -288,11 +382,7 @@ def pinned(trace: Trace) -> str | None:
         if st.session_state.cell_from_link:
             st.session_state.notices = [*notices(), f"The link's cell {error.rule}; nothing is pinned."]
     st.session_state.cell_from_link = False
-    if st.query_params.get("cell") != cell:
-        if cell:
-            st.query_params["cell"] = cell
-        else:
-            del st.query_params["cell"]
+    _put_into_address("cell", cell)
     return cell
 
 
@@ -325,6 +415,11 @@ def go_back() -> None:
 def unpin() -> None:
     """No cell's arithmetic is shown."""
     st.session_state.trail = ()
+
+
+def pin(cell: str) -> None:
+    """Pin a cell from elsewhere than the worksheet."""
+    st.session_state.trail = (cell,)
 
 
 def _exists(trace: Trace, cell: str) -> bool:

@@ -11,9 +11,15 @@ export default function ({ data: [data], parentElement, setTriggerValue }) {
     parentElement.appendChild(sheet.root);
     sheets.set(parentElement, sheet);
   }
-  sheet.tell = (cell) => setTriggerValue("pin", cell);
+  // a stroke that is still on its way goes along, because the server would drop it for a newer message
+  const say = (what, value) => {
+    if (sheet.strokes.length) send(sheet);
+    setTriggerValue(what, value);
+  };
+  sheet.tell = (cell) => say("pin", cell);
+  sheet.edited = () => say("edited", true);
+  sheet.paint = (flipped) => setTriggerValue("paint", flipped);
   current = sheet;
-  sheet.edited = () => setTriggerValue("edited", true);
   update(sheet, data);
 }
 
@@ -42,6 +48,7 @@ export function percent(fraction) {
 }
 
 function wordsFor(unit, value, hidden) {
+  if (Number.isNaN(value)) return "NaN";
   if (unit === "hidden") return value ? "hidden" : "visible";
   if (hidden) return unit === "fraction" ? "0 hidden" : "hidden";
   return unit === "fraction" ? percent(value) : fixed(value, 4).replace("-", "−");
@@ -51,6 +58,7 @@ function wordsFor(unit, value, hidden) {
 function whole(table, i, j) {
   const value = table.values[i * table.m + j];
   if (table.unit === "hidden") return value ? "True: hidden" : "False: visible";
+  if (Number.isNaN(value)) return `NaN, not a number: query ${i + 1} sees no key`;
   if (table.hidden[i * table.m + j])
     return table.unit === "fraction" ? "exactly 0, hidden by the mask" : "−∞, hidden by the mask";
   return table.unit === "fraction" ? `${plain(value)} = ${percent(value)}` : plain(value);
@@ -68,7 +76,8 @@ function plain(value) {
 
 function build(data) {
   const root = element("div", "sheet");
-  const sheet = { root, shape: shapeOf(data), tables: [], lit: [], notice: element("p", "notice") };
+  const sheet = { root, shape: shapeOf(data), tables: [], lit: [], strokes: [], brush: null, under: null };
+  sheet.notice = element("p", "notice");
   sheet.notice.setAttribute("role", "status");
   root.append(sheet.notice);
   for (const section of data.sections) {
@@ -93,13 +102,21 @@ function build(data) {
       lines.append(equation);
     }
   }
+  sheet.empty = element("p", "notice");
+  sheet.empty.setAttribute("role", "status");
+  const foot = element("div", "foot");
   sheet.reader = element("p", "reader");
   sheet.reader.setAttribute("aria-live", "polite");
-  root.append(sheet.reader);
-  root.addEventListener("pointerover", (event) => point(sheet, event.target.closest("td")));
+  sheet.keys = element("p", "keys");
+  sheet.keys.id = `worksheet-keys-${made++}`;
+  tableNamed(sheet, "mask").table.setAttribute("aria-describedby", sheet.keys.id);
+  foot.append(sheet.reader, sheet.keys);
+  root.append(sheet.empty, foot);
+  root.addEventListener("pointerover", (event) => point(sheet, event.target.closest("td[data-row], th")));
   root.addEventListener("pointerleave", () => point(sheet, null));
-  root.addEventListener("focusin", (event) => point(sheet, event.target.closest("td")));
-  root.addEventListener("click", (event) => pin(sheet, event.target.closest("td[data-row]")));
+  root.addEventListener("focusin", (event) => point(sheet, event.target.closest("td[data-row]")));
+  root.addEventListener("pointerdown", (event) => takeBrush(sheet, event));
+  root.addEventListener("click", (event) => click(sheet, event));
   root.addEventListener("keydown", (event) => press(sheet, event));
   return sheet;
 }
@@ -151,7 +168,7 @@ function buildTable(step, data) {
   return {
     step, unit, n, m, figure, table, title, formula, course, rowHeads, columnHeads, cells,
     values: new Float64Array(n * m).fill(NaN), hidden: new Uint8Array(n * m).fill(2), tints: new Int8Array(n * m).fill(99),
-    width: 0, current: cells[0],
+    empty: new Uint8Array(n), width: 0, current: cells[0],
   };
 }
 
@@ -183,9 +200,16 @@ function update(sheet, data) {
   const scale = {};
   for (const table of sheet.tables) scale[table.step] = largest(slices[table.step]);
   scale.masked_scores = scale.scores; // one scale before and after the mask
-  for (const table of sheet.tables) updateTable(table, data, slices[table.step], slices.mask, scale[table.step]);
+  sheet.strokes = sheet.strokes.filter((stroke) => stroke.number > data.stroke);
+  const empty = rowsWithoutKey(slices.mask, data.axes.tokens.length);
+  setText(sheet.empty, wordsForEmpty(empty));
+  for (const table of sheet.tables) {
+    const values = table.step === "mask" ? painted(sheet, slices.mask) : slices[table.step];
+    updateTable(table, data, values, table.step === "mask" ? values : slices.mask, scale[table.step]);
+    if (SUFFERS.has(table.step)) markEmpty(table, empty);
+  }
   sheet.pinned = cellNamed(sheet, data.pinned);
-  point(sheet, sheet.pointed ?? null);
+  point(sheet, sheet.under);
 }
 
 // The values come in the order of data.tables.
@@ -219,16 +243,11 @@ function updateTable(table, data, values, mask, scale) {
   let longest = 0;
   for (let c = 0; c < values.length; c++) {
     const value = values[c];
-    const hidden = hides ? mask[c] : 0;
+    const hidden = hides && !Number.isNaN(value) ? mask[c] : 0;
     const cell = table.cells[c];
-    if (!Object.is(table.values[c], value) || table.hidden[c] !== hidden) {
-      cell.textContent = wordsFor(table.unit, value, hidden);
-      cell.dataset.value = value;
-      if (table.hidden[c] !== hidden) cell.toggleAttribute("data-hidden", Boolean(hidden));
-      table.values[c] = value;
-      table.hidden[c] = hidden;
-    }
-    const tint = hidden || table.unit === "hidden" ? 0 : Math.round((value / (table.unit === "fraction" ? 1 : scale)) * LEVELS);
+    if (!Object.is(table.values[c], value) || table.hidden[c] !== hidden) write(table, c, value, hidden);
+    const plainly = hidden || table.unit === "hidden" || Number.isNaN(value);
+    const tint = plainly ? 0 : Math.round((value / (table.unit === "fraction" ? 1 : scale)) * LEVELS);
     if (tint !== table.tints[c]) {
       const colour = table.unit === "fraction" ? "--fraction" : tint < 0 ? "--negative" : "--positive";
       cell.style.backgroundColor = tint ? `rgb(var(${colour}) / ${((Math.abs(tint) / LEVELS) * 0.55).toFixed(3)})` : "";
@@ -241,11 +260,154 @@ function updateTable(table, data, values, mask, scale) {
   if (width !== table.width) table.table.style.setProperty("--width", (table.width = width));
 }
 
+function write(table, c, value, hidden) {
+  const cell = table.cells[c];
+  cell.textContent = wordsFor(table.unit, value, hidden);
+  cell.dataset.value = value;
+  if (table.hidden[c] !== hidden) cell.toggleAttribute("data-hidden", Boolean(hidden));
+  table.values[c] = value;
+  table.hidden[c] = hidden;
+}
+
 function updateHeads(heads, shown, whole) {
   for (let i = 0; i < heads.length; i++) {
     setText(heads[i].firstChild, shown[i]);
     if (heads[i].title !== whole[i]) heads[i].title = whole[i];
   }
+}
+
+// ---- rows that see no key ------------------------------------------------------------------------------------------
+
+const SUFFERS = new Set(["masked_scores", "weights", "output"]);
+
+// 1 for each query from which every key is hidden
+const rowsWithoutKey = (mask, n) => Uint8Array.from({ length: n }, (_, i) => mask.subarray(i * n, i * n + n).every((x) => x));
+
+function markEmpty(table, empty) {
+  table.rowHeads.forEach((head, i) => {
+    if (table.empty[i] !== empty[i]) head.parentElement.toggleAttribute("data-empty", Boolean(empty[i]));
+    table.empty[i] = empty[i];
+  });
+}
+
+function wordsForEmpty(empty) {
+  const queries = [...empty.keys()].filter((i) => empty[i]).map((i) => i + 1);
+  if (!queries.length) return "";
+  const who = queries.length === 1 ? `Query ${queries[0]} sees` : `Queries ${queries.slice(0, -1).join(", ")} and ${queries.at(-1)} see`;
+  return (
+    `${who} no key: 0 ÷ 0 is NaN. The course's −1e9 would give 1/${empty.length} each, scaled_dot_product_attention 0: ` +
+    "see the page “What can go wrong”."
+  );
+}
+
+// ---- painting the mask ---------------------------------------------------------------------------------------------
+
+// A stroke flips cells of the mask, which change their look at once. What is sent holds the mask as the last data had it
+// and all cells flipped since then, so that a stroke is never lost, whatever else is on its way. Data with the number of
+// a stroke have it in their mask; a stroke that is not in any after a while is sent again.
+let strokes = 0;
+const PATIENCE = 3000;
+
+const inMask = (target) => target.closest('table[data-step="mask"]');
+const toggle = (cells, c) => cells.delete(c) || cells.add(c);
+
+// The mask with what was painted since it was sent.
+function painted(sheet, mask) {
+  const values = mask.slice();
+  for (const { cells } of [...sheet.strokes, sheet.brush ?? { cells: [] }]) for (const c of cells) values[c] = 1 - values[c];
+  return values;
+}
+
+function flip(sheet, cells, c) {
+  const table = tableNamed(sheet, "mask");
+  const value = 1 - table.values[c];
+  cells.add(c);
+  write(table, c, value, value);
+}
+
+// All of these cells are hidden, or shown if they were all hidden.
+function paintAll(sheet, places) {
+  const { values } = tableNamed(sheet, "mask");
+  const shown = places.filter((c) => !values[c]);
+  const cells = new Set();
+  for (const c of shown.length ? shown : places) flip(sheet, cells, c);
+  endStroke(sheet, cells);
+}
+
+function endStroke(sheet, cells) {
+  sheet.strokes.push({ number: ++strokes, cells });
+  send(sheet);
+  point(sheet, sheet.under);
+}
+
+function send(sheet) {
+  const { m } = tableNamed(sheet, "mask");
+  const flipped = new Set();
+  for (const stroke of sheet.strokes) for (const c of stroke.cells) toggle(flipped, c);
+  const cells = [...flipped].map((c) => [Math.floor(c / m), c % m]);
+  sheet.paint({ stroke: sheet.strokes.at(-1).number, mask: sheet.data.mask, cells });
+  clearTimeout(sheet.waiting);
+  sheet.waiting = setTimeout(() => sheet.root.isConnected && sheet.strokes.length && send(sheet), PATIENCE);
+}
+
+const query = (table, i) => Array.from({ length: table.m }, (_, j) => i * table.m + j);
+const key = (table, j) => Array.from({ length: table.n }, (_, i) => i * table.m + j);
+
+// The head of a row or a column stands for the whole query or key.
+function wholeOf(table, head) {
+  const i = table.rowHeads.indexOf(head);
+  return i < 0 ? key(table, table.columnHeads.indexOf(head)) : query(table, i);
+}
+
+// The first cell decides whether the brush hides or shows; every cell that it passes becomes like it.
+function takeBrush(sheet, event) {
+  const cell = event.target.closest("td[data-row]");
+  if (!cell || !inMask(cell) || event.button || !event.isPrimary || sheet.brush) return;
+  const table = tableOf(sheet, cell);
+  const [i, j] = place(cell);
+  const brush = (sheet.brush = { cells: new Set(), hides: 1 - table.values[i * table.m + j], at: [i, j] });
+  flip(sheet, brush.cells, i * table.m + j);
+  point(sheet, cell);
+  const held = new AbortController();
+  const follow = (type, followed) =>
+    addEventListener(type, (e) => e.pointerId === event.pointerId && followed(e), { signal: held.signal });
+  const lift = () => {
+    held.abort();
+    sheet.brush = null;
+  };
+  const end = () => {
+    lift();
+    endStroke(sheet, brush.cells);
+  };
+  follow("pointermove", (e) => (e.buttons ? brushOver(sheet, table, e) : end()));
+  follow("pointerup", end);
+  follow("pointercancel", () => {
+    lift(); // a finger that began to scroll
+    for (const c of [...brush.cells]) flip(sheet, new Set(), c);
+  });
+}
+
+function brushOver(sheet, table, event) {
+  const { brush } = sheet;
+  const cell = sheet.root.getRootNode().elementFromPoint(event.clientX, event.clientY)?.closest("td[data-row]");
+  if (!cell || tableOf(sheet, cell) !== table) return (brush.at = null);
+  const to = place(cell);
+  const from = brush.at ?? to;
+  const steps = Math.max(1, ...[0, 1].map((axis) => Math.abs(to[axis] - from[axis]))); // a quick pointer leaps over cells
+  for (let step = 1; step <= steps; step++) {
+    const [i, j] = [0, 1].map((axis) => Math.round(from[axis] + ((to[axis] - from[axis]) * step) / steps));
+    if (table.values[i * table.m + j] !== brush.hides) flip(sheet, brush.cells, i * table.m + j);
+  }
+  brush.at = to;
+}
+
+function click(sheet, event) {
+  const table = inMask(event.target) && tableNamed(sheet, "mask");
+  const cell = event.target.closest("td[data-row]");
+  const head = event.target.closest("th");
+  if (!table) pin(sheet, cell);
+  else if (head) paintAll(sheet, wholeOf(table, head));
+  else if (cell && !event.detail) paintAll(sheet, [table.cells.indexOf(cell)]); // by a screen reader, without a pointer
 }
 
 // ---- pointing and walking ------------------------------------------------------------------------------------------
@@ -263,8 +425,10 @@ function cellNamed(sheet, name) {
 
 // The pointer, or the keyboard's focus, is on a cell: light up what it was computed from, and read out all its digits.
 function point(sheet, cell) {
+  sheet.under = cell;
   sheet.pointed = cell?.dataset.row ? cell : null;
   light(sheet, sheet.pointed ?? sheet.pinned);
+  setText(sheet.keys, cell && inMask(cell) ? (sheet.pointed ? KEYS : HEADS) : "");
   if (!sheet.pointed) return setText(sheet.reader, HINT);
   const table = tableOf(sheet, cell);
   const [i, j] = place(cell);
@@ -275,6 +439,9 @@ function point(sheet, cell) {
 }
 
 const HINT = "Point at a number to see what it was computed from; click it, or press Enter, to see the arithmetic.";
+
+const HEADS = "Click to hide the whole row or column, or to show it where all of it is hidden.";
+const KEYS = "Click or drag to paint. Space: this cell; Shift + Space: its query; Ctrl + Space: its key; Enter: why.";
 
 // The first kind of operand gets a solid ring, the second a dashed one; the cell itself a thick one while it is pinned.
 function light(sheet, cell) {
@@ -313,12 +480,23 @@ const MOVES = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowD
 
 function press(sheet, event) {
   const cell = event.target.closest("td[data-row]");
-  if (!cell || event.altKey || event.ctrlKey || event.metaKey) return;
+  if (!cell || event.altKey || event.metaKey) return;
+  if (event.key === " " && inMask(cell)) {
+    if (!event.repeat) paintAll(sheet, reach(tableOf(sheet, cell), place(cell), event));
+    return event.preventDefault();
+  }
+  if (event.ctrlKey) return;
   if (event.key === "Enter" || event.key === " ") pin(sheet, cell);
   else if (event.key === "Escape") pin(sheet, null);
   else if (MOVES[event.key]) walk(sheet, cell, MOVES[event.key]);
   else return;
   event.preventDefault();
+}
+
+// What Space paints: a cell, with Shift its query, with Ctrl its key.
+function reach(table, [i, j], event) {
+  if (event.shiftKey) return query(table, i);
+  return event.ctrlKey ? key(table, j) : [i * table.m + j];
 }
 
 // Arrows walk the cells; left of the first and right of the last column lies the matrix before and after.

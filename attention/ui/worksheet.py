@@ -11,7 +11,7 @@ import torch
 from attention import steps
 from attention.core import Trace
 from attention.explain import SOURCES
-from attention.ui import components
+from attention.ui import components, state
 
 _component = components.made("worksheet")
 
@@ -39,11 +39,12 @@ SECTIONS: tuple[dict[str, Any], ...] = (
 )
 
 
-def payload(trace: Trace, stale: bool = False, pinned: str | None = None) -> dict[str, Any]:
+def payload(trace: Trace, stale: bool = False, pinned: str | None = None, stroke: int = 0) -> dict[str, Any]:
     """All that the browser needs to draw a trace: headings as text, all values as one block of float32.
 
     stale   says that the grid holds something newer that cannot be read, so these numbers are from before
     pinned  the cell that stays lit, as in a link: "weights.1.0"
+    stroke  the number of the last stroke of the brush that is in the mask
     """
     experiment = trace.experiment
     axes = steps.headings(trace)
@@ -70,6 +71,8 @@ def payload(trace: Trace, stale: bool = False, pinned: str | None = None) -> dic
         "sources": SOURCES,
         "pinned": pinned,
         "stale": stale,
+        "mask": experiment.mask,
+        "stroke": stroke,
     }
 
 
@@ -79,7 +82,13 @@ def show(
     """Put the worksheet on the page.
 
     on_pin     is called when a person pins or unpins a cell
-    on_edited  is called when there may be an edit in the grid
+    on_edited  is called when there may be an edit in the grid, or a stroke of the brush over the mask
     """
     # in a list, because Streamlit would import pandas to look for data frames in a dict
-    _component(key="worksheet", data=[payload(trace, stale, pinned)], on_pin_change=on_pin, on_edited_change=on_edited)
+    _component(
+        key="worksheet",
+        data=[payload(trace, stale, pinned, state.stroke())],
+        on_pin_change=on_pin,
+        on_edited_change=on_edited,
+        on_paint_change=on_edited,
+    )

@@ -4,7 +4,7 @@ import streamlit as st
 
 from attention.core import run
 from attention.printed import printed
-from attention.ui import keeper, parts, state, why, worksheet
+from attention.ui import keeper, parts, state, welcome, why, worksheet
 
 
 @st.fragment
@@ -25,6 +25,7 @@ def page() -> None:
     from attention.ui import charts  # plotly is slow to import, and the numbers need not wait for it
 
     with right:
+        welcome.tour()
         parts.proof(trace, bool(now.problems))
         parts.weights_note(now.experiment)
         parts.problems(now)

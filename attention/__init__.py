@@ -25,6 +25,7 @@ This package needs torch alone; only attention.figures needs plotly, and only at
 
 from attention import checks, devices, lessons, masks
 from attention.core import HeadTrace, Trace, attend, run
+from attention.diagnose import Finding, diagnose
 from attention.experiment import LIMITS, Experiment, ExperimentError, Limits
 from attention.explain import Derivation, explain
 from attention.modules import Attention, MaskedSelfAttention, MultiHeadAttention, SelfAttention
@@ -37,6 +38,7 @@ __all__ = [
     "Derivation",
     "Experiment",
     "ExperimentError",
+    "Finding",
     "HeadTrace",
     "Limits",
     "MaskedSelfAttention",
@@ -47,6 +49,7 @@ __all__ = [
     "attend",
     "checks",
     "devices",
+    "diagnose",
     "explain",
     "lessons",
     "masks",

@@ -19,7 +19,7 @@ if "torch" not in sys.modules:
         st.markdown("Loading PyTorch…")
         st.components.v2.component("loading", js=(UI / "loading.js").read_text(encoding="utf-8"))()
 
-from attention.ui import parts, process, state  # noqa: E402
+from attention.ui import parts, process, state, welcome  # noqa: E402
 
 loading.empty()
 
@@ -27,7 +27,10 @@ loading.empty()
 PAGES = [
     st.Page("pages/learn/worksheet.py", title="Worksheet", icon=":material/grid_on:", default=True),
     st.Page("pages/learn/step_by_step.py", title="Step by step", icon=":material/footprint:"),
+    st.Page("pages/learn/practice.py", title="Practice", icon=":material/exercise:"),
     st.Page("pages/check/side_by_side.py", title="Two side by side", icon=":material/compare:"),
+    st.Page("pages/check/diagnose.py", title="Diagnose", icon=":material/troubleshoot:"),
+    st.Page("pages/check/what_can_go_wrong.py", title="What can go wrong", icon=":material/science:"),
     st.Page("pages/share/take_away.py", title="Take away", icon=":material/download:"),
     st.Page("pages/share/bring_in.py", title="Bring in", icon=":material/upload:"),
 ]
@@ -35,6 +38,7 @@ PAGES = [
 process.start()
 state.start()
 page = st.navigation(PAGES)
+welcome.examples_menu()
 parts.controls()
 parts.come_back()
 page.run()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import html
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import plotly.graph_objects as go
@@ -31,6 +32,7 @@ _SIGNED = [
 _FRACTION = [[0, "rgba(8,124,140,0)"], [1, "rgba(8,124,140,0.75)"]]
 _NOTHING = [[0, "rgba(0,0,0,0)"], [1, "rgba(0,0,0,0)"]]
 _HATCH = "rgba(128,138,148,0.7)"
+_BUTTON = "#76808b"  # 4:1 and more on light and dark
 
 _TITLES = {
     "scores": "Scores, before the mask",
@@ -45,6 +47,44 @@ def heatmap(trace: Trace, name: Name, ink: str = "#1c2530") -> go.Figure:
     `scores` and `masked_scores` share one zero-centred colour scale; `weights` are in percent, always from 0 to 100.
     ink is the colour of the text, for a light or a dark background.
     """
+    # the tests check the names and types of all properties, which would take longer than all the rest
+    return go.Figure(**_drawing(trace, name, ink), _validate=False)
+
+
+def finished(trace: Trace, name: Name, ink: str = "#1c2530") -> go.Figure:
+    """The same heatmap for a page to draw, ten times as fast: it can be handed on as it is, and no more."""
+    drawing = _drawing(trace, name, ink)
+    for part in drawing["data"]:
+        part.update({key: _packed(value) for key, value in part.items() if isinstance(value, np.ndarray)})
+    return _Finished(drawing)
+
+
+class _Finished(go.Figure):  # type: ignore[misc]
+    """A dict in the place of the figure that would become that dict.
+
+    Plotly makes an object of every property and copies all of them three times, for which the heatmaps of an edit would
+    take half the server's time.
+    """
+
+    def __init__(self, drawing: dict[str, Any]) -> None:
+        self._drawing = drawing
+
+    def to_dict(self) -> dict[str, Any]:
+        return self._drawing
+
+
+def _packed(array: NDArray[Any]) -> dict[str, str]:
+    """An array as plotly.js reads it from JSON, to the last bit; in float32 where that holds all of it."""
+    small = array.astype(np.float32)
+    if np.array_equal(small, array, equal_nan=True):
+        array = small
+    shape = {"shape": ", ".join(map(str, array.shape))} if array.ndim > 1 else {}
+    kind = {"float32": "f4", "float64": "f8"}[array.dtype.name]
+    return {"dtype": kind, "bdata": base64.b64encode(array.tobytes()).decode("ascii"), **shape}
+
+
+def _drawing(trace: Trace, name: Name, ink: str) -> dict[str, Any]:
+    """What a heatmap consists of, by Plotly's names: data and layout."""
     z, hidden = values(trace, name), _array(trace, "mask").astype(bool)
     if name == "scores":
         hidden = np.zeros_like(hidden)
@@ -54,8 +94,8 @@ def heatmap(trace: Trace, name: Name, ink: str = "#1c2530") -> go.Figure:
     cells = {
         "type": "heatmap",
         "z": np.where(hidden, np.nan, z),
-        "x": np.arange(1, n_k + 1),
-        "y": np.arange(1, n_q + 1),
+        "x": list(range(1, n_k + 1)),
+        "y": list(range(1, n_q + 1)),
         "zmin": 0 if name == "weights" else -limit,
         "zmax": limit,
         "colorscale": _FRACTION if name == "weights" else _SIGNED,
@@ -67,9 +107,9 @@ def heatmap(trace: Trace, name: Name, ink: str = "#1c2530") -> go.Figure:
         "colorbar": {"thickness": 10, "ticksuffix": unit, "tickformat": "~f", "outlinewidth": 0},
         **_numbers(z, hidden, unit, ink),
     }
-    return _figure(
-        [cells, *(_hidden(hidden, percent=name == "weights", ink=ink) if hidden.any() else ())],
-        {
+    return {
+        "data": [cells, *(_hidden(hidden, percent=name == "weights", ink=ink) if hidden.any() else ())],
+        "layout": {
             "title": {
                 "text": _TITLES[name],
                 "font": {"size": 15, "color": ink},
@@ -83,16 +123,11 @@ def heatmap(trace: Trace, name: Name, ink: str = "#1c2530") -> go.Figure:
             "yaxis": _axis(trace, n_q, "query", ink, range=[n_q + 0.5, 0.5]),
             "font": {"color": ink},
             "hoverlabel": {"align": "left"},
+            "modebar": {"color": _BUTTON, "activecolor": ink, "bgcolor": "rgba(0,0,0,0)"},
             "showlegend": False,
             "plot_bgcolor": "rgba(0,0,0,0)",
         },
-    )
-
-
-def _figure(data: list[dict[str, object]], layout: dict[str, object]) -> go.Figure:
-    # checking the names and types of all properties would take three quarters of the time of an edit's heatmaps;
-    # the tests check them instead
-    return go.Figure(data, layout, _validate=False)
+    }
 
 
 def together(trace: Trace, ink: str = "#1c2530") -> go.Figure:
@@ -138,12 +173,18 @@ def described(trace: Trace, name: Name) -> str:
     """A heatmap in words, for those who cannot see it."""
     z, hidden = values(trace, name), _array(trace, "mask").astype(bool)
     n_q, n_k = z.shape
+    words = f"Heatmap of {_TITLES[name].lower()}: {n_q} queries as rows, {n_k} keys as columns"
     visible = z if name == "scores" else z[~hidden]
-    unit = " %" if name == "weights" else ""
-    words = f"Heatmap of {_TITLES[name].lower()}: {n_q} queries as rows, {n_k} keys as columns, "
-    words += f"from {visible.min():.4f}{unit} to {visible.max():.4f}{unit}"
+    if visible.size:
+        unit = " %" if name == "weights" else ""
+        words += f", from {visible.min():.4f}{unit} to {visible.max():.4f}{unit}"
     count = int(hidden.sum()) if name != "scores" else 0
-    return words + (f"; {count} {'cell is' if count == 1 else 'cells are'} hidden by the mask." if count else ".")
+    if count:
+        words += f"; {count} {'cell is' if count == 1 else 'cells are'} hidden by the mask"
+    blind = int(hidden.all(axis=1).sum()) if name == "weights" else 0
+    if blind:
+        words += f"; {'1 query sees' if blind == 1 else f'{blind} queries see'} no key: 0 ÷ 0 is NaN"
+    return words + "."
 
 
 def _array(trace: Trace, name: str) -> NDArray[np.float64]:
@@ -172,17 +213,14 @@ def _numbers(z: NDArray[np.float64], hidden: NDArray[np.bool_], unit: str, ink: 
 
 def _hidden(hidden: NDArray[np.bool_], percent: bool, ink: str) -> list[dict[str, object]]:
     """Hidden cells: one hatched outline for each run of them in a row, and a word in each where there is room."""
-    x: list[float | None] = []
-    y: list[float | None] = []
-    for i, row in enumerate(hidden.tolist(), start=1):
-        for start, stop in _runs(row):
-            left, right, top, bottom = start + 0.5, stop + 0.5, i - 0.5, i + 0.5
-            x += [left, right, right, left, left, None]
-            y += [top, top, bottom, bottom, top, None]
+    # +1 where a run of them starts, -1 behind its end
+    edges = np.diff(np.pad(hidden.astype(np.int8), ((0, 0), (1, 1))), axis=1)
+    (rows, starts), stops = np.nonzero(edges == 1), np.nonzero(edges == -1)[1]
+    left, right, top, bottom, gap = starts + 0.5, stops + 0.5, rows + 0.5, rows + 1.5, np.full(len(rows), np.nan)
     hatch: dict[str, object] = {
         "type": "scatter",
-        "x": x,
-        "y": y,
+        "x": np.stack([left, right, right, left, left, gap], axis=1).ravel(),
+        "y": np.stack([top, top, bottom, bottom, top, gap], axis=1).ravel(),
         "mode": "lines",
         "fill": "toself",
         "line": {"color": _HATCH, "width": 0 if hidden.shape[1] > NUMBERS_UP_TO else 1},
@@ -190,30 +228,31 @@ def _hidden(hidden: NDArray[np.bool_], percent: bool, ink: str) -> list[dict[str
         "fillpattern": {"shape": "/", "fgcolor": _HATCH, "bgcolor": "rgba(0,0,0,0)", "size": 6, "solidity": 0.15},
         "hoverinfo": "skip",
     }
-    n_q, n_k = hidden.shape
-    words = "hidden: exactly 0 %" if percent else "hidden by the mask"
-    hover: dict[str, object] = {
+    if not percent:
+        return [hatch, _mark(hidden, "hidden", "hidden by the mask", ink)]
+    blind = hidden & hidden.all(axis=1, keepdims=True)
+    marks = ((hidden & ~blind, "0 hidden", "hidden: exactly 0 %"), (blind, "NaN", "NaN: this query sees no key"))
+    return [hatch, *(_mark(where, short, words, ink) for where, short, words in marks if where.any())]
+
+
+def _mark(where: NDArray[np.bool_], short: str, words: str, ink: str) -> dict[str, object]:
+    """An invisible heatmap that says words where a person points, and short ones in the cells where there is room."""
+    n_q, n_k = where.shape
+    mark: dict[str, object] = {
         "type": "heatmap",
-        "z": np.where(hidden, 0.0, np.nan),
-        "x": np.arange(1, n_k + 1),
-        "y": np.arange(1, n_q + 1),
+        "z": np.where(where, 0.0, np.nan),
+        "x": list(range(1, n_k + 1)),
+        "y": list(range(1, n_q + 1)),
         "colorscale": _NOTHING,
         "showscale": False,
         "hoverongaps": False,
         "hovertemplate": f"query %{{y}}, key %{{x}}: {words}<extra></extra>",
     }
     if n_k <= WORDS_UP_TO:
-        short = "0 hidden" if percent else "hidden"
-        hover["text"] = [[short if gone else "" for gone in row] for row in hidden.tolist()]
-        hover["texttemplate"] = "%{text}"
-        hover["textfont"] = {"color": ink, "size": 11}
-    return [hatch, hover]
-
-
-def _runs(row: list[bool]) -> list[tuple[int, int]]:
-    """Where the True cells of a row lie: (first, one past the last) of each run, from 0."""
-    edges = [j for j in range(len(row) + 1) if (j < len(row) and row[j]) != (j > 0 and row[j - 1])]
-    return list(zip(edges[::2], edges[1::2], strict=True))
+        mark["text"] = [[short if here else "" for here in row] for row in where.tolist()]
+        mark["texttemplate"] = "%{text}"
+        mark["textfont"] = {"color": ink, "size": 11}
+    return mark
 
 
 def _axis(trace: Trace, n: int, noun: str, ink: str, **more: object) -> dict[str, object]:
@@ -224,7 +263,8 @@ def _axis(trace: Trace, n: int, noun: str, ink: str, **more: object) -> dict[str
     texts = [labels.shown(tokens[i], i, 8) if few else str(i + 1) for i in places]
     return {
         "tickvals": [i + 1 for i in places],
-        "ticktext": [html.escape(text, quote=False) for text in texts],
+        # "#" as well, because Streamlit puts colours of its theme where #000001 and the like stand, whatever they are
+        "ticktext": [html.escape(text, quote=False).replace("#", "&#35;") for text in texts],
         "tickangle": -90 if noun == "key" and 5 < n <= NUMBERS_UP_TO else 0,
         "title": {"text": noun, "font": {"size": 12, "color": ink}, "standoff": 4},
         "tickfont": {"color": ink, "size": 12},

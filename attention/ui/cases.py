@@ -91,7 +91,7 @@ def _way(trace: Trace, cell: str, key: str, way: str) -> None:
         args=(cell,),
         icon=":material/grid_on:",
     ):
-        st.switch_page("pages/learn/worksheet.py")
+        st.switch_page("pages/learn/worksheet.py", query_params={})
 
 
 def _size(difference: float) -> str:

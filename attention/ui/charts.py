@@ -7,19 +7,33 @@ import streamlit as st
 from attention import figures
 from attention.core import Trace
 
+FORMATS = {"PNG": "png", "SVG": "svg"}
+
 
 def heatmaps(trace: Trace) -> None:
-    """Scores, masked scores and percentages side by side, as far as they fit."""
+    """Scores, masked scores and percentages side by side, as far as they fit, each with a button that saves it."""
     ink = "#e8edf3" if st.context.theme.type == "dark" else "#1c2530"
+    kind = st.segmented_control(
+        "Save as",
+        FORMATS,
+        default="PNG",
+        required=True,
+        key="picture_format",
+        help="The camera on each heatmap saves it in this format.",
+    )
     width = figures.width(trace.experiment.n)
     row = st.container(horizontal=True, gap="small") if width else None
     places = [row] * 3 if row else st.columns(3, gap="small")
     for place, name in zip(places, figures.NAMES, strict=True):
         place.plotly_chart(
-            figures.heatmap(trace, name, ink),
+            figures.finished(trace, name, ink),
             key=f"heatmap-{name}",
             width=width or "stretch",
             height=figures.height(trace.experiment.n),
-            config={"displayModeBar": False},
+            config={
+                "displayModeBar": True,
+                "modeBarButtons": [["toImage"]],
+                "toImageButtonOptions": {"format": FORMATS[kind], "filename": name, "scale": 2},
+            },
             alt=figures.described(trace, name),
         )

@@ -208,10 +208,15 @@ def proof(trace: Trace, stale: bool) -> None:
         if lessons.is_the_lesson(trace) and not stale:
             st.badge("These are the lesson's numbers", icon=":material/check:", color="green")
         st.caption(_agrees(agreement), help=None if math.isnan(agreement.kernels) else _details(agreement))
-        st.caption(
-            f"fingerprint {fingerprint(trace)}",
-            help="Whoever has the same fingerprint on screen looks at the same experiment and the same output.",
-        )
+        fingerprint_line(trace)
+
+
+def fingerprint_line(trace: Trace) -> None:
+    """The same eight characters on every page and every screen that shows this experiment and this output."""
+    st.caption(
+        f"fingerprint {fingerprint(trace)}",
+        help="Whoever has the same fingerprint on screen looks at the same experiment and the same output.",
+    )
 
 
 def _agrees(agreement: Agreement) -> str:

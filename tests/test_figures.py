@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import math
 import re
 from dataclasses import replace
@@ -14,6 +16,7 @@ import torch
 from hypothesis import given
 
 from attention import Experiment, Trace, figures, lessons, run, steps
+from attention.core import attend
 from tests.strategies import experiments, law
 
 LESSON = run(lessons.masked_self_attention())
@@ -91,7 +94,7 @@ def test_hidden_cells_are_hatched_and_only_those(name):
     (hatch,) = [trace for trace in figures.heatmap(LESSON, name).data if trace.type == "scatter"]
     assert hatch.fillpattern.shape
     # row 1: keys 2 and 3 in one outline; row 2: key 3
-    corners = {(x, y) for x, y in zip(hatch.x, hatch.y, strict=True) if x is not None}
+    corners = {(x, y) for x, y in zip(hatch.x, hatch.y, strict=True) if not math.isnan(x)}
     assert corners == {(1.5, 0.5), (3.5, 0.5), (3.5, 1.5), (1.5, 1.5), (2.5, 1.5), (2.5, 2.5), (3.5, 2.5)}
 
 
@@ -151,6 +154,10 @@ def test_the_axes_say_query_and_key(name):
         (("<a href", "&lt;"), ("1 &lt;a href", "2 &amp;lt;")),
         (("%{z}", "$5 $6"), ("1 %{z}", "2 $5 $6")),
         (("", " "), ("1", "2 ␠")),
+        (
+            ("#000001", "#1c2530"),
+            ("1 &#35;000001", "2 &#35;1c2530"),
+        ),  # a colour of Streamlit's theme replaces the first
         (("a" * 64, "שלום"), ("1 aaaaaaa…", "2 \u2068שלום\u2069")),
     ],
 )
@@ -245,6 +252,72 @@ def test_a_heatmap_is_described_in_words(trace, name, begins, ends):
 def test_plotly_knows_every_property_of_a_figure(name, n, mask):
     figure = figures.heatmap(labelled(*["x"] * n, mask=mask), name).to_dict()
     go.Figure(figure)  # it raises on a property or a value that it does not know
+
+
+@names
+@pytest.mark.parametrize("n", [1, 3, 9, 64])
+@pytest.mark.parametrize("mask", ["causal", "none"])
+def test_what_a_page_draws_is_what_plotly_would_make_of_the_figure(name, n, mask):
+    trace = labelled(*["x"] * n, mask=mask)
+    (finished, made) = (figure.to_dict() for figure in (figures.finished(trace, name), figures.heatmap(trace, name)))
+    made["layout"].pop("template")  # Streamlit has its own
+    assert json.loads(json.dumps(finished["layout"])) == json.loads(json.dumps(made["layout"]))
+    for ours, theirs in zip(finished["data"], made["data"], strict=True):
+        assert ours.keys() == theirs.keys()
+        for key, value in ours.items():
+            np.testing.assert_array_equal(unpacked(value), unpacked(theirs[key]), strict=False)
+
+
+def unpacked(value: Any) -> Any:
+    """A property's value, numbers in binary read as plotly.js reads them."""
+    if not isinstance(value, dict) or "bdata" not in value:
+        return value
+    array = np.frombuffer(base64.b64decode(value["bdata"]), dtype=f"<{value['dtype']}")
+    return array.reshape([int(side) for side in value["shape"].split(",")]) if "shape" in value else array
+
+
+@law
+@given(experiments())
+def test_no_bit_is_lost_on_the_way_to_a_page(experiment):
+    trace = run(experiment)
+    for name in figures.NAMES:
+        z = unpacked(figures.finished(trace, name).to_dict()["data"][0]["z"])
+        np.testing.assert_array_equal(z.astype(np.float64), expected(trace, name))
+
+
+def seen(mask: list[list[bool]]) -> Trace:
+    """The lesson as a mask would have it that nobody can ask for by name."""
+    trace = UNMASKED
+    head, hidden = trace.heads[0], torch.tensor(mask)
+    after = attend(head.q, head.k, head.v, hidden)
+    return replace(trace, heads=(replace(head, mask=hidden, **vars(after)),), output=after.output)
+
+
+FIRST_SEES_NOTHING = seen([[True, True, True], [False, True, True], [False, False, True]])
+NOBODY_SEES = seen([[True] * 3] * 3)
+
+
+def test_a_row_that_sees_no_key_says_nan_and_never_exactly_0():
+    hidden, blind = (heatmap for heatmap in figures.heatmap(FIRST_SEES_NOTHING, "weights").data[2:])
+    assert [list(row) for row in blind.text] == [["NaN"] * 3, [""] * 3, [""] * 3]
+    assert [list(row) for row in hidden.text] == [[""] * 3, ["", "0 hidden", "0 hidden"], ["", "", "0 hidden"]]
+    assert "NaN: this query sees no key" in blind.hovertemplate
+    assert list(cells(figures.heatmap(FIRST_SEES_NOTHING, "weights")).text[0]) == [""] * 3
+
+
+@pytest.mark.parametrize(
+    ("trace", "name", "ends"),
+    [
+        (FIRST_SEES_NOTHING, "weights", "; 6 cells are hidden by the mask; 1 query sees no key: 0 ÷ 0 is NaN."),
+        (FIRST_SEES_NOTHING, "masked_scores", "; 6 cells are hidden by the mask."),
+        (NOBODY_SEES, "weights", "as columns; 9 cells are hidden by the mask; 3 queries see no key: 0 ÷ 0 is NaN."),
+        (NOBODY_SEES, "masked_scores", "3 keys as columns; 9 cells are hidden by the mask."),
+        (NOBODY_SEES, "scores", "from -2.1230 to 2.8610."),
+    ],
+)
+def test_a_row_that_sees_no_key_is_told_in_words(trace, name, ends):
+    assert figures.described(trace, name).endswith(ends)
+    go.Figure(figures.heatmap(trace, name).to_dict())
 
 
 @pytest.mark.parametrize("n", [1, 5, 6, 8, 9, 16])

@@ -143,6 +143,14 @@ def test_other_numbers_have_another_fingerprint():
     assert said_fingerprint(opened()) != said_fingerprint(opened(seed="7"))
 
 
+@pytest.mark.parametrize(
+    "page", ["learn/step_by_step", "check/what_can_go_wrong", "check/side_by_side", "share/take_away"]
+)
+def test_every_page_that_shows_the_experiment_shows_its_fingerprint(page):
+    visitor = opened(seed="7").switch_page(f"pages/{page}.py").run()
+    assert any(fingerprint(run(replace(LESSON, seed=7))) in caption.value for caption in visitor.caption)
+
+
 def test_take_away_makes_the_same_link_and_shows_the_same_fingerprint():
     visitor = opened_with(OTHER)
     said = said_fingerprint(visitor)

@@ -3,6 +3,7 @@
 import streamlit as st
 
 from attention.core import run
+from attention.fingerprint import fingerprint
 from attention.ui import keeper, parts, sides, state
 
 now = state.current()
@@ -18,5 +19,7 @@ with left:
     a = sides.choose("A", now.experiment, now.experiment.mask)
 with right:
     b = sides.choose("B", now.experiment, "none" if now.experiment.mask == "causal" else "causal")
-sides.show(run(a), run(b))
+trace_a, trace_b = run(a), run(b)
+sides.show(trace_a, trace_b)
+st.caption(f"Fingerprints: A {fingerprint(trace_a)}, B {fingerprint(trace_b)}.")
 keeper.keep(trace)

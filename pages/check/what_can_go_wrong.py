@@ -28,6 +28,7 @@ if not trace.heads[0].mask.any():
         "This experiment's mask hides nothing, so many mistakes leave no trace. Pick causal at the left to see them."
     )
 laboratory.TOPICS[topic](trace)
+parts.fingerprint_line(trace)
 parts.copy_link(now, "what_can_go_wrong")
 keeper.keep(trace)
 st.page_link("pages/learn/worksheet.py", label="Back to the worksheet", icon=":material/grid_on:")

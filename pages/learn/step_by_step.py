@@ -18,6 +18,7 @@ state.pinned(trace)
 for words in lines.cautions(trace):
     st.warning(words)
 stepper.show(trace)
+parts.fingerprint_line(trace)
 parts.copy_link(now, "step_by_step")
 keeper.keep(trace)
 st.page_link("pages/learn/worksheet.py", label="Back to the worksheet", icon=":material/grid_on:")

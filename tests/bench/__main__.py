@@ -1,6 +1,6 @@
 """`make bench`: measure everything in one run on this machine and write tests/bench/RESULTS.md.
 
-python -m tests.bench [kernel] [first_page] [cpu] [hover] [edits]   only these, printed and not written
+python -m tests.bench edits cpu   only these, printed and not written
 """
 
 from __future__ import annotations
@@ -11,10 +11,18 @@ import time
 from pathlib import Path
 from types import ModuleType
 
-from tests.bench import cpu, edits, first_page, hover, kernel, versions
+from tests.bench import cpu, edits, first_page, hover, kernel, paint, paste, versions
 from tests.bench.figure import Figure
 
-MEASUREMENTS: tuple[ModuleType, ...] = (edits, hover, cpu, first_page, kernel)
+MEASUREMENTS: tuple[ModuleType, ...] = (
+    edits,
+    paint,
+    hover,
+    cpu,
+    first_page,
+    kernel,
+    paste,
+)
 RESULTS = Path(__file__).with_name("RESULTS.md")
 
 

@@ -1,8 +1,9 @@
 """CPU time that one edit costs the server, all of its threads together (Linux only).
 
 A browser edits the grid; the server's user and system time (/proc/PID/stat, in steps of 10 ms) is read before and after
-all edits, what it uses while nothing happens is taken off, and the rest is divided by the number of edits. The share of
-the main thread, which serialises and sends, is given too; the rest is the script's.
+a round of edits, what it uses while nothing happens is taken off, and the rest is divided by the number of edits. What
+else the machine does at the time makes the same work take longer, so the best of a few rounds counts. The share of the
+main thread, which serialises and sends, is given too; the rest is the script's.
 """
 
 from __future__ import annotations
@@ -13,14 +14,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Page, expect, sync_playwright
 
 from tests import server
 from tests.bench import launch
 from tests.bench.figure import Figure
 from tests.browser import chromium, drive
 
-EDITS = 40
+EDITS = 20
+ROUNDS = 3
 IDLE_SECONDS = 3
 
 
@@ -35,21 +37,23 @@ def measure() -> list[Figure]:
     figures = []
     for what, target, serve in (("the lesson", 20, server.app), ("64 tokens x 16 dimensions", 60, launch.large)):
         with serve() as running:
-            cost = per_edit(running)
+            costs = per_edit(running)
+        best = min(costs)
         figures.append(
             Figure(
                 f"CPU time of one rerun on the server, {what}",
                 target,
                 " ms",
-                cost.process,
-                f"mean of {EDITS} edits; {cost.main_thread:.1f} ms of it on the main thread",
+                best.process,
+                f"mean of {EDITS} edits, best of {ROUNDS} rounds (worst {max(costs).process:.1f} ms); "
+                f"{best.main_thread:.1f} ms of it on the main thread",
             )
         )
     return figures
 
 
-def per_edit(running: server.Server) -> Cost:
-    """What an edit of token 2, last dimension, costs a server."""
+def per_edit(running: server.Server) -> list[Cost]:
+    """What an edit of token 2, last dimension, costs a server, in each round."""
     with sync_playwright() as playwright:
         browser = chromium.launch(playwright)
         page = browser.new_page(viewport={"width": 1400, "height": 1800})
@@ -58,14 +62,24 @@ def per_edit(running: server.Server) -> Cost:
         edit(page, column, "1")  # the first edit warms up what the others find warm
         page.wait_for_timeout(1000)
         idle = spent(running.process.pid, lambda: page.wait_for_timeout(1000 * IDLE_SECONDS))
-        busy = spent(running.process.pid, lambda: [edit(page, column, f"{1.03 + 0.17 * i:.2f}") for i in range(EDITS)])
+        numbers = [f"{1.03 + 0.17 * i:.2f}" for i in range(EDITS)]
+        rounds = [
+            spent(running.process.pid, lambda: [edit(page, column, number) for number in numbers])
+            for _ in range(ROUNDS)
+        ]
         browser.close()
-    return Cost(*(1000 * (b - i * busy[0] / idle[0]) / EDITS for b, i in zip(busy[1:], idle[1:], strict=True)))
+    return [
+        Cost(*(1000 * (b - i * busy[0] / idle[0]) / EDITS for b, i in zip(busy[1:], idle[1:], strict=True)))
+        for busy in rounds
+    ]
 
 
 def edit(page: Page, column: int, text: str) -> None:
-    with drive.rerun(page):
-        drive.type_cell(page, column, 1, text)
+    """Type into token 2's last dimension; wait until the number stands on the worksheet and its run has ended."""
+    drive.type_cell(page, column, 1, text)
+    cell = drive.table(page, "encodings").locator(f"td[data-row='1'][data-col='{column - 2}']")
+    expect(cell).to_have_text(f"{float(text):.4f}", timeout=30_000)
+    drive.settled(page)
 
 
 def spent(pid: int, action: Callable[[], object]) -> tuple[float, float, float]:

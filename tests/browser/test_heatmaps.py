@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import math
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
-from playwright.sync_api import Page
+from playwright.sync_api import Page, expect
 from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
-from attention import Experiment
+from attention import Experiment, figures, link, run, shown
 from tests.browser import drive, engine
 
 FIGURE = """gd => {
@@ -89,3 +91,73 @@ def test_the_heatmaps_follow_an_edit_and_the_mask(page: Page):
     assert_drawn(page, experiment)
     page.get_by_role("radio", name="none").click()
     assert_drawn(page, replace(experiment, mask="none"))
+
+
+# labels that are markup, and one that Streamlit would take for a colour of its theme
+HOSTILE = ("<b>x</b>", "<script>", "#000001")
+LABELS = [f"{i} {label}" for i, label in enumerate(HOSTILE, start=1)]
+
+
+def test_each_heatmap_is_saved_as_svg_and_as_png_by_its_own_button_and_by_the_keyboard(page: Page, tmp_path: Path):
+    experiment = replace(engine.LESSON, tokens=HOSTILE)
+    drive.open(page, f"/?{link.write(experiment)}")
+    drive.drawn(page)
+    assert page.locator(".st-key-heatmap-scores .ytick text").all_text_contents() == LABELS
+    for step in drive.HEATMAPS:
+        data = saved(page, step, "PNG", tmp_path)
+        assert data.startswith(b"\x89PNG\r\n\x1a\n")
+        width, height = (int.from_bytes(data[at : at + 4], "big") for at in (16, 20))
+        assert (width, height) == (int(2 * page_width(page, step)), 2 * figures.height(3))
+
+    page.get_by_role("radio", name="SVG").click()
+    trace = run(experiment)
+    hides = trace.heads[0].mask.tolist()
+    for step, title in zip(drive.HEATMAPS, ("Scores, before the mask", "Masked scores", "Percentages"), strict=True):
+        root = ElementTree.fromstring(saved(page, step, "SVG", tmp_path))  # noqa: S314  (the browser's own)
+        assert root.tag == "{http://www.w3.org/2000/svg}svg"
+        texts = ["".join(element.itertext()) for element in root.iter("{http://www.w3.org/2000/svg}text")]
+        words = shown.percent if step == "weights" else shown.number
+        short = "0 hidden" if step == "weights" else "hidden"
+        for i, row in enumerate(getattr(trace.heads[0], step).tolist()):
+            for j, value in enumerate(row):
+                assert (short if step != "scores" and hides[i][j] else words(value)) in texts
+        assert [texts.count(text) for text in (title, "key", "query", *LABELS)] == [1, 1, 1, 2, 2, 2]
+        assert {element.tag.partition("}")[2] for element in root.iter()} <= DRAWN
+        names = {name.partition("}")[2] or name for element in root.iter() for name in element.attrib}
+        assert not [name for name in names if name.startswith("on")]
+        assert all(value.startswith("data:image/png;") for element in root.iter() for value in links(element))
+
+
+DRAWN = {"svg", "g", "defs", "clipPath", "rect", "path", "text", "tspan", "image", "pattern", "style", "circle"}
+
+
+def links(element: ElementTree.Element) -> list[str]:
+    return [value for name, value in element.attrib.items() if name.endswith("href")]
+
+
+def saved(page: Page, step: str, kind: str, folder: Path) -> bytes:
+    """Press the heatmap's own button by the keyboard; what the browser saves."""
+    chart = page.locator(f".st-key-heatmap-{step}")
+    button = chart.get_by_role("button")
+    expect(button).to_have_count(1)
+    expect(button).to_have_accessible_name("Download plot as a PNG" if kind == "PNG" else "Download plot")
+    button.focus()
+    with page.expect_download() as download:
+        page.keyboard.press("Enter")
+    assert download.value.suggested_filename == f"{step}.{kind.lower()}"
+    download.value.save_as(folder / download.value.suggested_filename)
+    return (folder / download.value.suggested_filename).read_bytes()
+
+
+def page_width(page: Page, step: str) -> float:
+    """Pixels that the chart is wide."""
+    width: float = page.locator(f".st-key-heatmap-{step} .js-plotly-plot").evaluate("gd => gd._fullLayout.width")
+    return width
+
+
+def test_a_query_that_sees_no_key_has_nan_for_percentages_and_says_why(page: Page):
+    drive.open(page, "/?mask=causal.-1")
+    drive.drawn(page)
+    assert hover(page, "weights", 0, 1) == "query 1 write, key 2 a: NaN: this query sees no key"
+    assert hover(page, "weights", 1, 1) == "query 2 a, key 2 a: hidden: exactly 0 %"
+    assert hover(page, "masked_scores", 0, 1) == "query 1 write, key 2 a: hidden by the mask"

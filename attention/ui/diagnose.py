@@ -181,7 +181,7 @@ def _beside(trace: Trace, finding: Finding) -> None:
         args=(finding.cell,),
         icon=":material/grid_on:",
     ):
-        st.switch_page("pages/learn/worksheet.py")
+        st.switch_page("pages/learn/worksheet.py", query_params={})
 
 
 def _table(trace: Trace, finding: Finding) -> Table:

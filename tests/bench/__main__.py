@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from types import ModuleType
 
-from tests.bench import cpu, edits, first_page, hover, kernel, paint, paste, versions
+from tests.bench import cpu, diagnosis, edits, first_page, hover, kernel, paint, paste, versions
 from tests.bench.figure import Figure
 
 MEASUREMENTS: tuple[ModuleType, ...] = (
@@ -22,6 +22,7 @@ MEASUREMENTS: tuple[ModuleType, ...] = (
     first_page,
     kernel,
     paste,
+    diagnosis,
 )
 RESULTS = Path(__file__).with_name("RESULTS.md")
 

@@ -47,9 +47,10 @@ FOCUSED = """() => {
 
 def visit(page: Page, title: str) -> None:
     """Go to a page by the menu and wait until it stands."""
-    page.evaluate(drive.COUNT_RUNS)
-    page.get_by_test_id("stSidebarNav").get_by_role("link", name=title).click()
-    page.wait_for_function("() => window.runsEnded > 0")
+    link = page.get_by_test_id("stSidebarNav").get_by_role("link", name=title)
+    link.click()
+    expect(link).to_have_attribute("aria-current", "page")  # as the server says when it has begun with it
+    page.locator(drive.FINISHED).wait_for(state="attached")
 
 
 def test_at_200_percent_nothing_is_cut_off_on_any_page_and_axe_finds_nothing_serious(new_page: OpenPage):

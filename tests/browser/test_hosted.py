@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, expect
 
 from attention import Experiment, files
 from tests import server
 from tests.browser import drive, engine
 from tests.browser.conftest import OpenPage
-from tests.browser.test_share import visit
+from tests.browser.test_access import PAGES, visit
 from tests.deploy import image
 
 
@@ -40,10 +40,8 @@ def test_everything_works_under_the_content_security_policy(new_page: OpenPage):
     drive.table(page, "output").locator("td[data-row='0'][data-col='0']").click()
     expect(page.locator(".katex").first).to_be_visible()
 
-    for name in menu(page):
-        page.evaluate(drive.COUNT_RUNS)
-        visit(page, name)
-        page.wait_for_function("() => window.runsEnded > 0")
+    for title in PAGES:
+        visit(page, title)
     visit(page, "Take away")
     with page.expect_download() as arriving:
         page.locator("[class*='st-key-take-attention-json'] button").click()
@@ -54,12 +52,6 @@ def test_everything_works_under_the_content_security_policy(new_page: OpenPage):
     page.get_by_role("button", name="Replace the experiment").click()
     visit(page, "Worksheet")
     engine.assert_shows(page, Experiment(("", ""), ((1.5, -2.0), (0.25, 3.0))))
-
-
-def menu(page: Page) -> list[str]:
-    """The names of all pages; the word before each is its icon's."""
-    links = page.get_by_test_id("stSidebarNav").get_by_role("link").all_inner_texts()
-    return [text.splitlines()[-1] for text in links]
 
 
 def test_a_page_of_another_site_cannot_show_the_app_in_a_frame(browser: Browser, url: str, tmp_path: Path):

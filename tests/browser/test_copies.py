@@ -8,7 +8,7 @@ from playwright.sync_api import Browser
 
 from attention import Experiment, files
 from tests.browser import drive, engine
-from tests.browser.conftest import PATIENCE, browser, playwright  # noqa: F401
+from tests.browser.conftest import PATIENCE
 from tests.browser.test_reconnect import UNREACHABLE
 from tests.browser.test_share import visit
 from tests.deploy import copies
@@ -17,10 +17,7 @@ from tests.deploy.people import People
 STUDENTS = 9
 
 
-def test_no_student_loses_anything_while_copies_die_come_back_and_are_exchanged(
-    browser: Browser,  # noqa: F811
-    tmp_path: Path,
-):
+def test_no_student_loses_anything_while_copies_die_come_back_and_are_exchanged(browser: Browser, tmp_path: Path):
     with copies.behind_nginx(tmp_path) as running, People(running.url, STUDENTS) as people:
         context = browser.new_context()
         context.set_default_timeout(PATIENCE)

@@ -109,6 +109,7 @@ def run(experiment: Experiment, dtype: torch.dtype = torch.float32) -> Trace:
 
     Raises ExperimentError when this machine lacks the experiment's device.
     """
+    torch.get_num_threads()  # a new thread heeds torch.set_num_threads only once somebody has asked in it
     device = check(experiment.device)
     # the encodings are rounded to float32 first in every dtype, so that all dtypes start from the same numbers
     encodings = torch.tensor(experiment.encodings, dtype=torch.float32).to(device, dtype)  # n x d_model

@@ -161,6 +161,8 @@ def _numbers(field: str, rows: Sequence[Sequence[object]]) -> Matrix:
 
 
 def _number(field: str, value: object, row: int, column: int) -> float:
+    if type(value) is float and abs(value) <= LIMITS.magnitude:
+        return value  # as nearly all are: the rest of the rules only say what is wrong
     if isinstance(value, bool) or not isinstance(value, Real):
         raise ExperimentError(field, "must be a number", value, row, column)
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import html
+from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
@@ -260,11 +261,9 @@ def _axis(trace: Trace, n: int, noun: str, ink: str, **more: object) -> dict[str
     few = n <= NUMBERS_UP_TO
     places = [i for i in range(n) if few or i == 0 or (i + 1) % 8 == 0]
     tokens = trace.experiment.tokens
-    texts = [labels.shown(tokens[i], i, 8) if few else str(i + 1) for i in places]
     return {
         "tickvals": [i + 1 for i in places],
-        # "#" as well, because Streamlit puts colours of its theme where #000001 and the like stand, whatever they are
-        "ticktext": [html.escape(text, quote=False).replace("#", "&#35;") for text in texts],
+        "ticktext": [_tick(tokens[i], i) if few else str(i + 1) for i in places],
         "tickangle": -90 if noun == "key" and 5 < n <= NUMBERS_UP_TO else 0,
         "title": {"text": noun, "font": {"size": 12, "color": ink}, "standoff": 4},
         "tickfont": {"color": ink, "size": 12},
@@ -275,3 +274,9 @@ def _axis(trace: Trace, n: int, noun: str, ink: str, **more: object) -> dict[str
         "automargin": True,
         **more,
     }
+
+
+@lru_cache(maxsize=256)  # an edit of a number leaves the labels as they are
+def _tick(token: str, position: int) -> str:
+    """A label as text for Plotly; without "#", for Streamlit replaces #000001 and the like by its theme's colours."""
+    return html.escape(labels.shown(token, position, 8), quote=False).replace("#", "&#35;")

@@ -107,7 +107,7 @@ def examples() -> tuple[Example, ...]:
 def is_the_lesson(trace: Trace) -> bool:
     """Is this the lesson's experiment (on any device), with the lesson's output to 4 decimals?"""
     lesson = masked_self_attention()
-    if replace(trace.experiment, device=lesson.device) != lesson:
+    if replace(lesson, device=trace.experiment.device) != trace.experiment:  # replace() checks all numbers: few, here
         return False
     return [[f"{x:.4f}" for x in row] for row in trace.output.tolist()] == [
         [f"{x:.4f}" for x in row] for row in MASKED_SELF_ATTENTION_OUTPUT

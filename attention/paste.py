@@ -175,10 +175,9 @@ class _Cell(NamedTuple):
 def _table(text: str) -> Pasted:
     _count_signs(text)
     delimiter = _delimiter(text)
-    table = [
-        [_Cell(line, j, field) for j, field in enumerate(fields, start=1)]
-        for line, fields in _records(text, delimiter or ",")
-    ]
+    # a header, 64 rows, and one too many: the rest need not be read to be refused
+    records = itertools.islice(_records(text, delimiter or ","), LIMITS.tokens + 2)
+    table = [[_Cell(line, j, field) for j, field in enumerate(fields, start=1)] for line, fields in records]
     if not table:
         raise PasteError(1, 1, "must hold numbers", "empty fields")
     header = _has_header(table)
@@ -273,7 +272,7 @@ def _has_labels(body: list[list[_Cell]], head: str | None) -> bool:
 
 def _check_shape(body: list[list[_Cell]], labelled: bool) -> None:
     if len(body) > LIMITS.tokens:
-        raise PasteError(body[LIMITS.tokens][0].line, 1, f"must have at most {LIMITS.tokens} rows", len(body))
+        raise PasteError(body[LIMITS.tokens][0].line, 1, f"must have at most {LIMITS.tokens} rows", "more rows")
     first = body[0]
     for row in body:
         line, count = row[0].line, len(row) - labelled

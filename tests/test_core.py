@@ -14,6 +14,7 @@ from attention import LIMITS, Experiment, core, lessons
 from tests import oracle
 from tests.oracle import LESSON, MODES
 from tests.strategies import any_experiments, assert_printed, experiments, law, numbers, rows, wide_law
+from tests.test_imports import clean_process
 
 COURSE_NAMES = {
     "q": "q",
@@ -297,3 +298,23 @@ def test_rounding_each_step_to_2_decimals_by_hand_ends_2_hundredths_away():
     wrong = torch.softmax(scores, dim=1).round(decimals=2) @ v
     assert wrong[2, 0].item() == pytest.approx(3.5145, abs=5e-5)
     assert UNMASKED.output[2, 0].item() == pytest.approx(3.4989, abs=5e-5)
+
+
+def test_a_new_thread_keeps_to_one_thread_where_the_process_was_told_to():
+    # on Linux, where /proc shows them: helpers of OpenMP, which would spin for milliseconds after each multiplication
+    code = """
+import pathlib, threading, torch
+from attention import Experiment, run
+def threads():
+    return len(list(pathlib.Path("/proc/self/task").glob("*")))
+def look():
+    before = threads()
+    run(large)
+    print(threads() - before)
+torch.set_num_threads(1)
+large = Experiment(["x"] * 64, [[i + j / 7 for j in range(64)] for i in range(64)])
+thread = threading.Thread(target=look)
+thread.start()
+thread.join()
+"""
+    assert clean_process(code) == "0"

@@ -21,14 +21,13 @@ def heatmaps(trace: Trace) -> None:
         key="picture_format",
         help="The camera on each heatmap saves it in this format.",
     )
-    width = figures.width(trace.experiment.n)
-    row = st.container(horizontal=True, gap="small") if width else None
-    places = [row] * 3 if row else st.columns(3, gap="small")
-    for place, name in zip(places, figures.NAMES, strict=True):
-        place.plotly_chart(
+    # one container and not three columns, each of which would be a message of its own to the browser
+    row = st.container(horizontal=True, gap="small")
+    for name in figures.NAMES:
+        row.plotly_chart(
             figures.finished(trace, name, ink),
             key=f"heatmap-{name}",
-            width=width or "stretch",
+            width=figures.width(trace.experiment.n) or "stretch",
             height=figures.height(trace.experiment.n),
             config={
                 "displayModeBar": True,

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import TYPE_CHECKING
 
 from tests import server
@@ -23,6 +24,7 @@ TOKENS, DIMENSIONS = 64, 16
 IMPORTED = "torch imported at "
 
 
+@cache
 def large_experiment() -> Experiment:
     """64 tokens x 16 dimensions, always the same, each number as short as a person types it."""
     from attention import Experiment

@@ -51,6 +51,9 @@ def test_no_student_loses_anything_while_copies_die_come_back_and_are_exchanged(
         shown = engine.with_cell(1, 1, -4.0, shown)
         engine.assert_shows(canary, shown)
 
+        with drive.rerun(canary):  # out of the grid, which says so to the server
+            canary.get_by_role("heading", name="Attention Workbench").click()
+
         # its session is at another copy than its cookie says; what it sends and fetches comes there all the same
         visit(canary, "Take away")
         with canary.expect_download() as arriving:

@@ -22,7 +22,7 @@ classroom: $(BIN)/python
 
 # pytest comes last, so that its summary ends the output
 test: lint browser office nginx
-	@$(BIN)/python -m pytest -n auto $(ARGS)
+	@$(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)
 
 lint: .venv/dev.stamp
 	@$(BIN)/ruff check .

@@ -66,7 +66,10 @@ def behind_nginx(folder: Path, many: int = 3) -> Iterator[Copies]:
     files, proxy = folder / "image", folder / "nginx"
     proxy.mkdir()
     image.unpack(files)
-    copies = Copies(files, [server.free_port() for _ in range(many)])
+    ports: set[int] = set()
+    while len(ports) < many:
+        ports.add(server.free_port())
+    copies = Copies(files, sorted(ports))
     try:
         with ThreadPoolExecutor() as pool:
             list(pool.map(copies.start, copies.ports))

@@ -73,6 +73,8 @@ class People:
 
     def _do(self, what: Callable[[int], Awaitable[object]]) -> None:
         async def all_at_once() -> None:
-            await asyncio.gather(*map(what, range(len(self._students))))
+            done = await asyncio.gather(*map(what, range(len(self._students))), return_exceptions=True)
+            for error in (each for each in done if isinstance(each, BaseException)):
+                raise error  # the first, when nobody is at work any more
 
         asyncio.run_coroutine_threadsafe(all_at_once(), self._loop).result()

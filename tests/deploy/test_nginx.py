@@ -149,6 +149,19 @@ def test_only_the_browsers_of_a_copy_that_went_away_move(port: int, copies: list
     assert all(after[i] == before[i] for i in before if before[i] != copies[1].port)
 
 
+def test_pages_that_come_back_all_at_once_find_a_copy_however_often_one_went_away(port: int, copies: list[Stub]):
+    opened = []
+    try:
+        for gone in (*copies, *copies):
+            gone.away = True
+            opened += [stub.handshake(port, cookie(i)) for i in range(40)]
+            gone.away = False
+        assert {status for status, _ in opened} == {101}
+    finally:
+        for _, connection in opened:
+            connection.close()
+
+
 def test_a_file_that_is_at_one_copy_alone_is_found(port: int, copies: list[Stub]):
     for has in copies:
         for copy in copies:

@@ -38,15 +38,7 @@ PLANTED = (
     "transposed_weights_mix",
 )
 """The mistakes that are planted, in the order of the computation; none is about drawing weights, which is not seen."""
-OF_THE_MASK = (
-    "inverted_mask",
-    "strict_mask",
-    "mask_shifted",
-    "unmasked",
-    "float_mask_added",
-    "fill_zero",
-    "mask_after_softmax",
-)
+OF_THE_MASK = frozenset(id for id in PLANTED if mistakes.BY_ID[id].parts & {"choose", "form", "polarity", "hide"})
 """Those that nobody makes where nothing is to be hidden."""
 CHOICES = {1: 4, 2: 6, 3: len(PLANTED)}
 """How many mistakes are offered, by level."""

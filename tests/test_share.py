@@ -144,7 +144,7 @@ def test_other_numbers_have_another_fingerprint():
 
 
 @pytest.mark.parametrize(
-    "page", ["learn/step_by_step", "check/what_can_go_wrong", "check/side_by_side", "share/take_away"]
+    "page", ["learn/step_by_step", "check/diagnose", "check/what_can_go_wrong", "check/side_by_side", "share/take_away"]
 )
 def test_every_page_that_shows_the_experiment_shows_its_fingerprint(page):
     visitor = opened(seed="7").switch_page(f"pages/{page}.py").run()

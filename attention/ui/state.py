@@ -137,9 +137,10 @@ def is_first_drawing() -> bool:
 
 def tried() -> tuple[bool, ...]:
     """What of the tour was done in this session: a number edited, a cell pinned, the mask changed."""
-    now, opened = past().now, history.of(st.session_state.opened)
+    now = past().now
+    first = past().past[0] if past().past else now
     before: tuple[bool, ...] = st.session_state.get("tried", (False,) * 3)
-    here = (now.grid != opened.grid, bool(trail()), now.mask != opened.mask)
+    here = (now.grid != first.grid, bool(trail()), now.mask != first.mask)
     st.session_state.tried = tuple(a or b for a, b in zip(before, here, strict=True))
     done: tuple[bool, ...] = st.session_state.tried
     return done

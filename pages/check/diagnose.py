@@ -17,6 +17,7 @@ parts.notices()
 parts.problems(now)
 parts.weights_note(now.experiment)
 search = diagnose.page(trace)
+parts.fingerprint_line(trace)
 parts.copy_link(now, "diagnose")
 keeper.keep(trace)
 if search:

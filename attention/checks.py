@@ -7,11 +7,12 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
 from attention.core import Trace, run
 from attention.experiment import Experiment
+from attention.kernels import multihead
 from attention.leak import Leak, leak
 
 __all__ = [
@@ -91,16 +92,7 @@ def by_multihead_attention(trace: Trace) -> Tensor:
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.MultiheadAttention.html
     """
     head, x = trace.heads[0], trace.encodings
-    d_model = x.shape[1]
-    # made without drawing: its own initialisation would move the global random state, which is not ours
-    module = nn.MultiheadAttention(d_model, num_heads=1, bias=False, batch_first=True, device="meta").eval()
-    module.load_state_dict(
-        {
-            "in_proj_weight": torch.cat([head.w_q, head.w_k, head.w_v]),  # 3 d_model x d_model
-            "out_proj.weight": torch.eye(d_model, device=x.device, dtype=x.dtype),
-        },
-        assign=True,
-    )
+    module = multihead(torch.cat([head.w_q, head.w_k, head.w_v]))
     output: Tensor = module(x[None], x[None], x[None], attn_mask=head.mask, need_weights=False)[0]
     return output[0]
 

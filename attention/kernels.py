@@ -16,6 +16,28 @@ from attention.weights import Weights
 Compute = Callable[[Tensor, Tensor, Weights, Tensor], Tensor]
 
 
+def multihead(
+    in_proj: Tensor, out_proj: Tensor | None = None, *, heads: int = 1, biased: bool = False
+) -> nn.MultiheadAttention:
+    """nn.MultiheadAttention with these weights, in evaluation, made without drawing any.
+
+    in_proj   3d x d: w_q, w_k and w_v below each other
+    out_proj  d x d, or None for the identity
+    biased    with biases, all of them 0
+
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.MultiheadAttention.html
+    """
+    d_model = in_proj.shape[1]
+    # on this device its own initialisation draws nothing: it would move the global random state, which is not ours
+    module = nn.MultiheadAttention(d_model, heads, bias=biased, batch_first=True, device="meta").eval()
+    identity = torch.eye(d_model, dtype=in_proj.dtype, device=in_proj.device)
+    state = {"in_proj_weight": in_proj, "out_proj.weight": identity if out_proj is None else out_proj}
+    if biased:
+        state |= {"in_proj_bias": in_proj.new_zeros(3 * d_model), "out_proj.bias": in_proj.new_zeros(d_model)}
+    module.load_state_dict(state, assign=True)
+    return module.requires_grad_(False)
+
+
 class Kernel(NamedTuple):
     """A way to compute attention: its words, the output m x d of m queries, n tokens, weights and a mask m x n.
 
@@ -52,8 +74,7 @@ def _sdpa_fused(queries: Tensor, x: Tensor, w: Weights, mask: Tensor) -> Tensor:
 
 
 def _mha(queries: Tensor, x: Tensor, w: Weights, mask: Tensor) -> Tensor:
-    d_model = x.shape[1]
-    module = _module(d_model, 1, torch.cat(w), torch.eye(d_model, dtype=x.dtype, device=x.device))
+    module = multihead(torch.cat(w))
     # with need_weights=False it would be scaled_dot_product_attention once more
     output: Tensor = module(queries[None], x[None], x[None], attn_mask=mask, need_weights=True)[0]
     return output[0]
@@ -64,18 +85,10 @@ def _mha_fast(queries: Tensor, x: Tensor, w: Weights, mask: Tensor) -> Tensor:  
     d_model = x.shape[1]
     packed = x.new_zeros(3, 2 * d_model, 2 * d_model)
     packed[:, :d_model, :d_model] = torch.stack(list(w))
-    module = _module(2 * d_model, 2, packed.flatten(0, 1), torch.eye(2 * d_model, dtype=x.dtype, device=x.device))
+    module = multihead(packed.flatten(0, 1), heads=2, biased=True)  # nor without biases, which are zeros here
     padded = torch.cat([x, torch.zeros_like(x)], dim=1)[None]
     output: Tensor = module(padded, padded, padded, attn_mask=mask, need_weights=False)[0]
     return output[0, :, :d_model]
-
-
-def _module(d_model: int, heads: int, packed: Tensor, out: Tensor) -> nn.MultiheadAttention:
-    # made without drawing: its own initialisation would move the global random state, which is not ours
-    module = nn.MultiheadAttention(d_model, heads, batch_first=True, device="meta").eval()
-    zeros = {"in_proj_bias": packed.new_zeros(3 * d_model), "out_proj.bias": packed.new_zeros(d_model)}
-    module.load_state_dict({"in_proj_weight": packed, "out_proj.weight": out, **zeros}, assign=True)
-    return module.requires_grad_(False)
 
 
 KERNELS: dict[str, Kernel] = {

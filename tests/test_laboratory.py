@@ -206,12 +206,12 @@ def test_the_three_conventions_and_which_call_has_which():
     calls = dict(zip((way.run.__name__ for way in rows.WAYS), found.calls, strict=True))
     assert {name: call.convention for name, call in calls.items()} == {
         "by_infinity": "NaN",
-        "by_a_number": "uniform",
+        "course": "uniform",
         "sdpa": "zero",
         "multihead": "NaN",
         "multihead_without_weights": "zero",
     }
-    assert_printed(calls["by_a_number"].case.step("weights").wrong[:1], [[0.3333] * 3])
+    assert_printed(calls["course"].case.step("weights").wrong[:1], [[0.3333] * 3])
     assert calls["sdpa"].case.step("output").wrong[0].tolist() == [0, 0]
     assert [each.step for each in calls["multihead_without_weights"].case.steps] == ["output"]
     for call in found.calls:

@@ -9,10 +9,11 @@ from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from attention.core import Trace
 from attention.explain import name
+from attention.kernels import multihead
 
 TOLERANCE = 1e-5
 """Up to this share of the matrix's largest number, a difference is rounding."""
@@ -212,24 +213,10 @@ def inputs(trace: Trace) -> dict[str, Any]:
     """All that a way can ask for by name, of an experiment."""
     head = trace.heads[0]
     names = ("q", "k", "v", "scores", "mask", "weights")
-    return {name: getattr(head, name) for name in names} | {"x": trace.encodings, "attention": multihead(trace)}
+    attention = multihead(torch.cat([head.w_q, head.w_k, head.w_v]))
+    return {name: getattr(head, name) for name in names} | {"x": trace.encodings, "attention": attention}
 
 
 def right_steps(trace: Trace) -> dict[str, Tensor]:
     """The worksheet's weights and output."""
     return {"weights": trace.heads[0].weights, "output": trace.output}
-
-
-def multihead(trace: Trace) -> nn.MultiheadAttention:
-    """nn.MultiheadAttention with one head, a trace's weights, and the identity as output projection."""
-    head, d_model = trace.heads[0], trace.encodings.shape[1]
-    identity = torch.eye(d_model, device=trace.encodings.device, dtype=trace.encodings.dtype)
-    return with_weights(torch.cat([head.w_q, head.w_k, head.w_v]), identity)
-
-
-def with_weights(in_proj: Tensor, out_proj: Tensor) -> nn.MultiheadAttention:
-    """nn.MultiheadAttention with these weights, made without drawing any from the global random state."""
-    with torch.device("meta"):  # on this device nothing is drawn
-        module = nn.MultiheadAttention(len(out_proj), num_heads=1, bias=False).eval()
-    module.load_state_dict({"in_proj_weight": in_proj, "out_proj.weight": out_proj}, assign=True)
-    return module

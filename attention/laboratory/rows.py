@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from attention.core import Trace
 from attention.explain import name
+from attention.laboratory import dialects
 from attention.laboratory.case import Beside, Case, Refusal, Way, inputs, ran, way
 
 Convention = Literal["NaN", "uniform", "zero", "refused", "other"]
@@ -23,23 +24,21 @@ def by_infinity(scores: Tensor, v: Tensor, mask: Tensor) -> Tensor:
     return torch.softmax(scores.masked_fill(mask, -torch.inf), dim=1) @ v
 
 
-@way(
-    "masked_fill with −1e9, then softmax: the course",
-    "All scores are equal, so every hidden key counts the same: it looks valid, and is not.",
+by_a_number = replace(
+    dialects.course,
+    title="masked_fill with −1e9, then softmax: the course",
+    words="All scores are equal, so every hidden key counts the same: it looks valid, and is not.",
 )
-def by_a_number(scores: Tensor, v: Tensor, mask: Tensor) -> Tensor:
-    return torch.softmax(scores.masked_fill(mask, -1e9), dim=1) @ v
-
-
-@way("scaled_dot_product_attention", "PyTorch's kernel looks for such rows and makes them zero.")
-def sdpa(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
-    return F.scaled_dot_product_attention(q[None], k[None], v[None], attn_mask=~mask)[0]
-
-
-@way("nn.MultiheadAttention, weights asked for", "With `need_weights=True`, its default, it computes softmax itself.")
-def multihead(attention: nn.MultiheadAttention, x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-    output, weights = attention(x, x, x, attn_mask=mask)
-    return output, weights
+sdpa = replace(
+    dialects.sdpa,
+    title="scaled_dot_product_attention",
+    words="PyTorch's kernel looks for such rows and makes them zero.",
+)
+multihead = replace(
+    dialects.multihead,
+    title="nn.MultiheadAttention, weights asked for",
+    words="With `need_weights=True`, its default, it computes softmax itself.",
+)
 
 
 @way(

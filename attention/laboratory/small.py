@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from attention import lessons, masks
 from attention.core import Trace, attend
 from attention.experiment import ExperimentError
-from attention.laboratory.case import Case, Way, beside, compared, inputs, way, with_weights
+from attention.kernels import multihead
+from attention.laboratory.case import Case, Way, beside, compared, inputs, way
 
 SECOND = torch.tensor([[False, True]])
 """Of two keys the second is hidden."""
@@ -170,7 +171,7 @@ def _ones_and_zeros() -> Case:
     out_proj, in_proj = torch.empty(2, 2), torch.empty(6, 2)
     nn.init.kaiming_uniform_(out_proj, a=math.sqrt(5), generator=generator)  # nn.Linear's, which is made first
     nn.init.xavier_uniform_(in_proj, generator=generator)
-    attention = with_weights(in_proj, out_proj)
+    attention = multihead(in_proj, out_proj)
     x = torch.tensor(lessons.masked_self_attention().encodings)
     mask = masks.causal(len(x))
     hidden = attention(x, x, x, attn_mask=mask)[1]

@@ -347,12 +347,12 @@ def practising(**link: str) -> AppTest:
 
 
 def at(visitor: AppTest) -> Round:
-    found: Round = visitor.session_state["practice_round"]
+    found: Round = visitor.session_state["practice"].round
     return found
 
 
 def key(visitor: AppTest, name: str) -> str:
-    return f"{name}-{at(visitor).at}-{visitor.session_state['practice_serial']}"
+    return f"{name}-{at(visitor).at}-{visitor.session_state['practice'].serial}"
 
 
 def press(visitor: AppTest, name: str) -> None:
@@ -429,7 +429,7 @@ def test_a_refused_answer_says_why_keeps_the_text_and_is_no_try():
 def test_hints_lead_to_the_whole_arithmetic_and_end_the_streak():
     visitor = practising(**SCORES)
     answer(visitor, *solution(visitor))
-    assert visitor.session_state["practice_progress"].streak == 1
+    assert visitor.session_state["practice"].progress.streak == 1
     press(visitor, key(visitor, "next"))
     for taken in range(3):
         press(visitor, key(visitor, "hint"))
@@ -439,7 +439,7 @@ def test_hints_lead_to_the_whole_arithmetic_and_end_the_streak():
     question = at(visitor).question()
     assert len(visitor.latex) == len(question.cells)
     assert at(visitor).outcomes == (AT_ONCE, SHOWN, OPEN)
-    assert visitor.session_state["practice_progress"].streak == 0
+    assert visitor.session_state["practice"].progress.streak == 0
 
 
 def test_other_topics_and_my_own_experiment_can_be_chosen():

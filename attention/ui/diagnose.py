@@ -42,20 +42,17 @@ class Answer(NamedTuple):
     searched: bool
 
 
-@st.cache_resource(scope="session", max_entries=1, show_spinner=False)
-def _last_answer() -> dict[Asked, Answer]:
-    """The last answer of this session; it goes with the session."""
-    return {}
-
-
 def _answer(asked: Asked) -> Answer:
-    """The answer to a paste. Raises PasteError, ExperimentError."""
-    answers = _last_answer()
-    if asked not in answers:
-        found = diagnose(*asked, seeds=False)
-        answers.clear()
-        answers[asked] = Answer(found, searched=False)
-    return answers[asked]
+    """The answer to a paste, the last one if it was the same. Raises PasteError, ExperimentError."""
+    last: tuple[Asked, Answer] | None = state.kept("diagnosis")
+    if last and last[0] == asked:
+        return last[1]
+    return _keep(asked, Answer(diagnose(*asked, seeds=False), searched=False))
+
+
+def _keep(asked: Asked, answer: Answer) -> Answer:
+    state.keep("diagnosis", (asked, answer))
+    return answer
 
 
 def page(trace: Trace) -> Callable[[], None] | None:
@@ -158,7 +155,7 @@ def _search(place: DeltaGenerator, asked: Asked) -> Callable[[], None] | None:
         for progress in search(*asked):
             bar.progress(progress.done, f"Searching: {100 * progress.done:.0f} %")
             if progress.findings is not None:
-                _last_answer()[asked] = Answer(progress.findings, searched=True)
+                _keep(asked, Answer(progress.findings, searched=True))
         st.rerun()
 
     return run

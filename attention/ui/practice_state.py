@@ -1,14 +1,14 @@
-"""What the practice page keeps for a session: the round, the last answer and the browser's progress.
+"""What a person does on the practice page: each act makes another Session, which state.py keeps.
 
-It stands beside state.py because none of it is part of the experiment: practice has no undo, never touches the
-worksheet's document, and lives in the browser rather than in a link. A round must outlast a look at another page, so
-that keys of widgets, which vanish with their page, are not enough.
+None of it is part of the experiment: practice has no undo, never touches the worksheet's document, and lives in the
+browser rather than in a link. A round must outlast a look at another page, so that keys of widgets, which vanish with
+their page, are not enough.
 """
 
 from __future__ import annotations
 
 import secrets
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs
 
@@ -33,87 +33,131 @@ class Focus(NamedTuple):
     key: str
 
 
+@dataclass(frozen=True)
+class Session:
+    """All that the page keeps.
+
+    round      the questions, and how far the person has come
+    exercise   the question of now, which is costly to make; None at the end
+    serial     grows with each set of questions, so that each has fresh widgets
+    marking    how the last answer, `texts`, was marked
+    progress   what the browser keeps; heard says that the browser has told it, or that it is told no more
+    from_link  a link brought the questions
+    turn       grows with each focus and each copy
+    """
+
+    round: Round
+    exercise: Exercise | Spot | None
+    serial: int = 1
+    marking: Marking | None = None
+    texts: tuple[str, ...] = ()
+    progress: Progress = field(default_factory=Progress)
+    heard: bool = False
+    from_link: bool = False
+    notices: tuple[str, ...] = ()
+    turn: int = 0
+    focus: Focus | None = None
+    copy: Focus | None = None
+    name: str = ""
+    codes: str = ""
+
+    def opened(self, other: Round) -> Session:
+        """Stand at a question, with nothing answered on screen."""
+        serial = self.serial + (other.practice != self.round.practice)
+        return replace(self, round=other, exercise=_exercise(other), serial=serial, marking=None, texts=())
+
+    def focused(self, name: str) -> Session:
+        """The keyboard goes to a widget next."""
+        return replace(self, turn=self.turn + 1, focus=Focus(self.turn + 1, name))
+
+
+def _exercise(of: Round) -> Exercise | Spot | None:
+    return None if of.is_over else of.question()
+
+
+def session() -> Session:
+    """What is kept."""
+    found: Session = state.kept("practice")
+    return found
+
+
+def _keep(new: Session) -> None:
+    state.keep("practice", new)
+
+
 # --- the round ------------------------------------------------------------------------------------------------------
 
 
 def start() -> None:
     """Begin with the set that the address names, else with one that is drawn."""
-    if "practice_round" in st.session_state:
+    if state.kept("practice"):
         return
     given = {name: st.query_params.get_all(name) for name in practice.NAMES if name in st.query_params}
     found, problems = practice.read(given)
-    st.session_state.practice_progress = Progress()
-    st.session_state.practice_notices = problems
-    st.session_state.practice_from_link = found is not None
-    st.session_state.practice_heard = False
-    st.session_state.practice_turn = 0
-    st.session_state.practice_focus = st.session_state.practice_copy = None
-    st.session_state.practice_name = st.session_state.practice_codes = ""
-    _open(Round(found or PracticeSet(number=_new_number())))
+    begun = Round(found or PracticeSet(number=_new_number()))
+    _keep(Session(begun, _exercise(begun), from_link=found is not None, notices=tuple(problems)))
 
 
 def now() -> Round:
     """The round of now."""
-    found: Round = st.session_state.practice_round
-    return found
+    return session().round
 
 
 def exercise() -> Exercise | Spot:
     """The question at which the person is."""
-    found: Exercise | Spot = st.session_state.practice_exercise
+    found = session().exercise
+    if found is None:
+        raise ValueError("practice: the round is over, and has no question")
     return found
 
 
 def is_from_link() -> bool:
     """Did a link bring the questions?"""
-    found: bool = st.session_state.practice_from_link
-    return found
+    return session().from_link
 
 
-def notices() -> list[str]:
+def notices() -> tuple[str, ...]:
     """What was wrong with the link, or with what was chosen."""
-    found: list[str] = st.session_state.practice_notices
-    return found
+    return session().notices
 
 
 def key(name: str) -> str:
     """A widget's key for the question of now: another question has fresh widgets."""
-    return f"{name}-{now().at}-{st.session_state.practice_serial}"
+    return _key(session(), name)
+
+
+def _key(of: Session, name: str) -> str:
+    return f"{name}-{of.round.at}-{of.serial}"
 
 
 def choose() -> None:
     """Other questions, as the controls say; what they cannot be made of is said instead."""
-    chosen = st.session_state
-    own = chosen.practice_numbers == OWN
     try:
         new = PracticeSet(
-            chosen.practice_topic,
-            chosen.practice_level,
-            chosen.practice_questions or practice.DEFAULT.questions,
+            state.kept("practice_topic"),
+            state.kept("practice_level"),
+            state.kept("practice_questions") or practice.DEFAULT.questions,
             _new_number(),
-            state.current().experiment if own else None,
+            state.current().experiment if state.kept("practice_numbers") == OWN else None,
         )
         practice.write(new)
     except (ExperimentError, link.LinkTooLong) as error:
-        chosen.practice_notices = [f"There are no questions on your experiment: {error}."]
-        chosen.practice_numbers = FRIENDLY
+        _keep(replace(session(), notices=(f"There are no questions on your experiment: {error}.",)))
+        state.keep("practice_numbers", FRIENDLY)
         return
-    _leave_link()
-    _open(Round(new))
+    _leave_link_for(new)
 
 
 def choose_freely() -> None:
     """Other questions of the same kind, which no link brought."""
     new = replace(now().practice, number=_new_number())
-    _leave_link()
-    _open(Round(new))
+    _leave_link_for(new)
     _set_controls(new)
 
 
-def _leave_link() -> None:
-    """The address names no questions any more."""
-    st.session_state.practice_from_link = False
-    st.session_state.practice_notices = []
+def _leave_link_for(new: PracticeSet) -> None:
+    """A set of the person's own; the address names no questions any more."""
+    _keep(replace(session(), from_link=False, notices=()).opened(Round(new)))
     for name in practice.NAMES:
         if name in st.query_params:
             del st.query_params[name]
@@ -121,23 +165,12 @@ def _leave_link() -> None:
 
 def move(by: int) -> None:
     """To another question, or to the result after the last one."""
-    _open(now().moved(by))
-    _focus(key("answer-0"))
+    moved = session().opened(now().moved(by))
+    _keep(moved.focused(_key(moved, "answer-0")))
 
 
 def _new_number() -> int:
     return secrets.randbelow(MOST_NUMBER + 1)
-
-
-def _open(opened: Round) -> None:
-    """Stand at a question, with nothing answered on screen."""
-    session = st.session_state
-    if "practice_round" not in session or session.practice_round.practice != opened.practice:
-        session.practice_serial = session.get("practice_serial", 0) + 1
-    session.practice_round = opened
-    session.practice_exercise = None if opened.is_over else opened.question()
-    session.practice_marking = None
-    session.practice_texts = ()
 
 
 # --- answers --------------------------------------------------------------------------------------------------------
@@ -147,40 +180,37 @@ def check() -> None:
     """Mark what stands in the fields; what cannot be read is no try."""
     asked = exercise()
     names = [f"answer-{i}" for i in range(asked.fields)]
-    texts = tuple(str(st.session_state.get(key(name)) or "") for name in names)
+    texts = tuple(str(state.kept(key(name)) or "") for name in names)
     marked = asked.mark(texts) if isinstance(asked, Spot) else marking.mark(asked, texts)
-    st.session_state.practice_marking, st.session_state.practice_texts = marked, texts
+    answered = replace(session(), marking=marked, texts=texts)
     if not marked.refused:
-        _answered(now().checked(marked.right))
+        answered = _answered(answered, now().checked(marked.right))
     left = [mark.refused if marked.refused else not mark.right for mark in marked.marks]
     wrong = next((i for i, mends in enumerate(left) if mends), None)
-    _focus(key("next" if wrong is None else names[wrong]))
+    _keep(answered.focused(key("next" if wrong is None else names[wrong])))
 
 
 def hint() -> None:
     """One more hint; the last one is the answer."""
-    _answered(now().hinted())
-    if now().attempt.outcome == progress.SHOWN:
-        _focus(key("next"))
+    hinted = _answered(session(), now().hinted())
+    _keep(hinted.focused(key("next")) if hinted.round.attempt.outcome == progress.SHOWN else hinted)
 
 
 def last_answer() -> tuple[tuple[str, ...], Marking | None]:
     """What was answered last to this question, and how it was marked."""
-    return st.session_state.practice_texts, st.session_state.practice_marking
+    return session().texts, session().marking
 
 
-def _answered(after: Round) -> None:
-    before = now()
-    if after == before:
-        return
-    kept, topic = so_far(), after.topic
+def _answered(before: Session, after: Round) -> Session:
+    if after == before.round:
+        return before
+    kept, topic = before.progress, after.topic
     if after.attempt.outcome != progress.OPEN:
         kept = kept.ended(topic, after.attempt.outcome)
-    elif after.attempt.tries > before.attempt.tries:
+    elif after.attempt.tries > before.round.attempt.tries:
         kept = kept.missed()
-    st.session_state.practice_round = after
-    st.session_state.practice_progress = kept.with_set(practice.write(after.practice), after.outcomes)
-    st.session_state.practice_heard = True
+    kept = kept.with_set(practice.write(after.practice), after.outcomes)
+    return replace(before, round=after, progress=kept, heard=True)
 
 
 # --- what the browser keeps -----------------------------------------------------------------------------------------
@@ -188,24 +218,23 @@ def _answered(after: Round) -> None:
 
 def so_far() -> Progress:
     """What this browser's person has solved."""
-    found: Progress = st.session_state.practice_progress
-    return found
+    return session().progress
 
 
 def is_fresh() -> bool:
     """Is the browser still to say what it keeps?"""
-    return not st.session_state.practice_heard
+    return not session().heard
 
 
 def restore() -> None:
     """The browser says what it keeps; a session that has not begun goes on where the browser stopped."""
     untouched = is_fresh()
-    st.session_state.practice_heard = True
     try:
-        kept = progress.read_json(str(st.session_state.practice_keeper["restore"] or ""))
+        kept = progress.read_json(str(state.kept("practice_keeper")["restore"] or ""))
     except ValueError:
+        _keep(replace(session(), heard=True))
         return  # nothing that can be used was kept
-    st.session_state.practice_progress = kept
+    _keep(replace(session(), heard=True, progress=kept))
     if not untouched:
         return
     wanted: PracticeSet | None = now().practice
@@ -213,14 +242,13 @@ def restore() -> None:
         wanted, _ = practice.read(_parameters(list(kept.sets)[-1]))
     if wanted is not None:
         outcomes = kept.outcomes(practice.write(wanted), wanted.questions)
-        _open(practice.resumed(wanted, outcomes))
+        _keep(session().opened(practice.resumed(wanted, outcomes)))
         _set_controls(wanted)
 
 
 def forget() -> None:
     """Nothing is kept any more."""
-    st.session_state.practice_progress = Progress()
-    st.session_state.practice_heard = True
+    _keep(replace(session(), progress=Progress(), heard=True))
 
 
 def _parameters(query: str) -> dict[str, list[str]]:
@@ -228,9 +256,10 @@ def _parameters(query: str) -> dict[str, list[str]]:
 
 
 def _set_controls(of: PracticeSet) -> None:
-    session: Any = st.session_state
-    session.practice_topic, session.practice_level, session.practice_questions = of.topic, of.level, of.questions
-    session.practice_numbers = FRIENDLY if of.experiment is None else OWN
+    state.keep("practice_topic", of.topic)
+    state.keep("practice_level", of.level)
+    state.keep("practice_questions", of.questions)
+    state.keep("practice_numbers", FRIENDLY if of.experiment is None else OWN)
 
 
 # --- links and codes ------------------------------------------------------------------------------------------------
@@ -244,33 +273,29 @@ def address() -> str:
 
 def copy_link() -> None:
     """The browser copies the link, where it may."""
-    st.session_state.practice_turn += 1
-    st.session_state.practice_copy = Focus(st.session_state.practice_turn, address())
+    turn = session().turn + 1
+    _keep(replace(session(), turn=turn, copy=Focus(turn, address())))
 
 
 def copied() -> Focus | None:
     """What the browser is to copy: the link of what is on screen, if it was asked for."""
-    found: Focus | None = st.session_state.practice_copy
+    found = session().copy
     return found if found and found.key == address() else None
 
 
 def focus() -> Focus | None:
     """Where the keyboard goes next."""
-    found: Focus | None = st.session_state.practice_focus
-    return found
-
-
-def _focus(name: str) -> None:
-    st.session_state.practice_turn += 1
-    st.session_state.practice_focus = Focus(st.session_state.practice_turn, name)
+    return session().focus
 
 
 def typed(name: str) -> str:
     """What was typed into a field that outlasts its page: "name" or "codes"."""
-    found: str = st.session_state[f"practice_{name}"]
+    found: str = getattr(session(), name)
     return found
 
 
 def note(name: str) -> None:
     """Keep what was typed into such a field, whose widget's key is "typed-" and the name."""
-    st.session_state[f"practice_{name}"] = str(st.session_state[f"typed-{name}"] or "")
+    text = str(state.kept(f"typed-{name}") or "")
+    changes: dict[str, Any] = {name: text}
+    _keep(replace(session(), **changes))

@@ -141,8 +141,7 @@ def tried() -> tuple[bool, ...]:
     first = past().past[0] if past().past else now
     before: tuple[bool, ...] = st.session_state.get("tried", (False,) * 3)
     here = (now.grid != first.grid, bool(trail()), now.mask != first.mask)
-    st.session_state.tried = tuple(a or b for a, b in zip(before, here, strict=True))
-    done: tuple[bool, ...] = st.session_state.tried
+    st.session_state.tried = done = tuple(a or b for a, b in zip(before, here, strict=True))
     return done
 
 
@@ -433,3 +432,16 @@ def _exists(trace: Trace, cell: str) -> bool:
 
 def _last_of_trail() -> str | None:
     return trail()[-1] if trail() else None
+
+
+# --- what a page keeps for itself -----------------------------------------------------------------------------------
+
+
+def kept(name: str) -> Any:
+    """What a page kept for this session under a name, or what its widget of that key holds; None without one."""
+    return st.session_state.get(name)
+
+
+def keep(name: str, value: object) -> None:
+    """Keep something for this session under a name, or set the widget of that key."""
+    st.session_state[name] = value

@@ -34,7 +34,7 @@ document.addEventListener("pointerover", (event) => {
   draw();
 });
 
-export default function ({ data, parentElement }) {
+export default function ({ data: [done], parentElement }) {
   let root = parentElement.querySelector("section");
   if (!root) {
     root = element("section", "tour");
@@ -42,7 +42,7 @@ export default function ({ data, parentElement }) {
     parentElement.appendChild(root);
   }
   draw = () => {
-    [data.done[0], data.done[1] || pointed, data.done[2]].forEach((tried, step) => tried && passed.add(step));
+    [done[0], done[1] || pointed, done[2]].forEach((tried, step) => tried && passed.add(step));
     const step = STEPS.findIndex((_, i) => !passed.has(i));
     root.hidden = isOver();
     if (root.hidden) return root.replaceChildren();

@@ -14,7 +14,7 @@ def tour() -> None:
     """Three things to try, until they were tried or skipped; the browser remembers that, and the server nothing."""
     done = state.tried()
     if not all(done):
-        _tour(key="tour", data={"done": list(done)})
+        _tour(key="tour", data=[list(done)])  # in a list, for a dict is searched for data frames
 
 
 def examples_menu() -> None:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeVar
 
 ROOT = Path(__file__).parents[1]
 HOST = "127.0.0.1"
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -37,6 +42,12 @@ def free_port() -> int:
         s.bind((HOST, 0))
         port: int = s.getsockname()[1]
         return port
+
+
+def finish(work: Coroutine[Any, Any, T]) -> T:
+    """What a coroutine returns: asyncio.run in a thread of its own, for Playwright's loop runs in a test's."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, work).result()
 
 
 def streamlit(script: str, port: int, *module: str) -> list[str]:

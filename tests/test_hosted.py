@@ -174,7 +174,7 @@ def test_the_container_is_no_root_writes_nothing_and_answers_to_its_health_check
     assert "http://localhost:8501/_stcore/health" in code
     assert image.environment()["STREAMLIT_SERVER_PORT"] == "8501"
     assert stub.ask(int(app.url.rpartition(":")[2]), "/_stcore/health", {"Host": "localhost:8501"}).body == b"ok"
-    asyncio.run(used(Student(app.url, own(1))))
+    server.finish(used(Student(app.url, own(1))))
     written = [path for path in folder.rglob("*") if path.name == "__pycache__" or folder / "home" in path.parents]
     assert written == []
 
@@ -261,7 +261,7 @@ def test_a_foreign_origin_is_refused_before_streamlit_asks_another_host_about_it
         sent.append(message)
 
     scope = {"type": "websocket", "headers": [(b"host", b"localhost"), (b"origin", b"https://evil.example")]}
-    asyncio.run(hosted.Guard(app, {})(scope, receive, send))
+    server.finish(hosted.Guard(app, {})(scope, receive, send))
     assert sent == [{"type": "websocket.close", "code": 1008}]
     assert asked == []
 
@@ -318,7 +318,7 @@ def test_an_upload_needs_a_session_and_streamlits_token_and_is_1_mb_at_most(port
         page.close()
         return found
 
-    assert asyncio.run(use()) == [204, 403, 403, 404, 413, 413]
+    assert server.finish(use()) == [204, 403, 403, 404, 413, 413]
 
 
 def upload(port: int, path: str, size: int, headers: dict[str, str], chunked: bool = False) -> int:
@@ -354,7 +354,7 @@ def test_a_message_of_9_mb_ends_its_own_session_and_nobody_elses(port: int):
                 connection.sendall(bytes(9 * 2**20))
             assert not ends(connection)
 
-    assert asyncio.run(used(Student(f"http://{server.HOST}:{port}", own(7)), too_long)) == []
+    assert server.finish(used(Student(f"http://{server.HOST}:{port}", own(7)), too_long)) == []
 
 
 @pytest.mark.parametrize("nonsense", [b"\xff" * 1000, b"\x0a\xff\xff\xff\xff\x0f", pickle.dumps({}), "text"])
@@ -367,7 +367,7 @@ def test_what_is_no_message_of_streamlits_ends_its_own_session_without_a_word(ap
             assert socket.close_code in (CloseCode.PROTOCOL_ERROR, CloseCode.ABNORMAL_CLOSURE)
             assert socket.close_reason == ""
 
-    assert asyncio.run(used(Student(app.url, own(8)), send)) == []
+    assert server.finish(used(Student(app.url, own(8)), send)) == []
 
 
 def test_300_opened_websockets_leave_the_server_to_others(port: int):
@@ -377,7 +377,7 @@ def test_300_opened_websockets_leave_the_server_to_others(port: int):
             status, connection = stub.handshake(port)
             opened.append(connection)
             assert status == 101
-        assert asyncio.run(used(Student(f"http://{server.HOST}:{port}", own(9)))) == []
+        assert server.finish(used(Student(f"http://{server.HOST}:{port}", own(9)))) == []
     finally:
         for connection in opened:
             connection.close()
@@ -398,7 +398,7 @@ def test_two_sessions_at_once_never_see_a_token_or_a_number_of_each_other(port: 
         url = f"http://{server.HOST}:{port}"
         return await asyncio.gather(work(Listener(url, own(3111))), work(Listener(url, own(4222))))
 
-    one, other = asyncio.run(both())
+    one, other = server.finish(both())
     assert one.check() == other.check() == []
     for student, stranger in ((one, other), (other, one)):
         assert f"of-{student.experiment.seed}-".encode() in student.heard
@@ -451,7 +451,7 @@ def test_an_error_shows_its_number_and_the_log_has_the_rest(faulty: server.Serve
         visitor.close()
         return answer
 
-    answer = asyncio.run(work())
+    answer = server.finish(work())
     (words,) = set(answer.errors)
     assert words.startswith("Something went wrong on the server, and it is not your fault.")
     (number,) = re.findall(r"\*\*([0-9a-f]{4}-[0-9a-f]{4})\*\*", words)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import importlib.util
+import os
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from types import ModuleType
 
 import pytest
@@ -38,7 +39,9 @@ def started() -> Iterator[tuple[subprocess.Popen[str], int, list[str]]]:
     """The command in a terminal: its process, its port and what it prints until it is ready."""
     port = server.free_port()
     command = [sys.executable, str(SCRIPT), "--quiet", "--address", "127.0.0.1", "--port", str(port)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+    )
     assert process.stdout is not None
     lines = []
     for line in process.stdout:
@@ -46,7 +49,8 @@ def started() -> Iterator[tuple[subprocess.Popen[str], int, list[str]]]:
         if "Ctrl+C ends it" in line:
             break
     yield process, port, lines
-    process.kill()
+    with suppress(ProcessLookupError):  # it has ended
+        os.killpg(process.pid, signal.SIGKILL)  # with the app that it started, which holds its output open
     process.communicate()
 
 
@@ -66,7 +70,7 @@ def test_the_class_finds_the_app_under_the_address_that_is_shown(started):
         await student.edit(0, 0, "1.5")
         student.close()
 
-    asyncio.run(use())
+    server.finish(use())
     assert student.check() + student.errors == []
     assert stub.ask(port, "/", {"Host": "evil.example"}).status == 400
     assert "content-security-policy" in stub.ask(port, "/").headers

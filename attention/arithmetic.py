@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from attention import masks, shown
+from attention.positions import BASE, alibi_slopes
 
 if TYPE_CHECKING:
     from attention.explain import Derivation
@@ -16,7 +17,8 @@ ON_ONE_LINE = 3
 
 _PLAIN = (
     (r"\\sqrt\{([^}]*)\}", r"√\1"),
-    (r"e\^\{([^}]*)\}", r"e^(\1)"),
+    (r"\^\{([^}]*)\}", r"^(\1)"),
+    (r"\\(sin|cos|tanh)", r"\1"),
     (r"\\times", "×"),
     (r"\\div", "÷"),
     (r"\\infty", "∞"),
@@ -40,6 +42,12 @@ def lines(derivation: Derivation) -> list[str]:
     return {
         "given": _given,
         "draw": _draw,
+        "position": _position,
+        "sum": _addition,
+        "rotate": _rotate,
+        "distance": _distance,
+        "cap": _cap,
+        "copy": _copy,
         "dot": _dot,
         "scaled dot": _scaled_dot,
         "compare": _compare,
@@ -97,10 +105,72 @@ def _dot(derivation: Derivation) -> list[str]:
 
 
 def _scaled_dot(derivation: Derivation) -> list[str]:
-    total = derivation.trace.heads[0].similarities[derivation.row, derivation.col].item()
+    total = derivation.trace.head.similarities[derivation.row, derivation.col].item()
+    if derivation.factor is not None:
+        times = rf"{number(total)} \times {_factor(derivation.factor)} = {number(derivation.result)}"
+        return [*_sum(derivation, total), times]
     root = _root(derivation)
     divided = rf"{number(total)} \div {root} = {number(total)} \div {number(derivation.divisor)}"
     return [*_sum(derivation, total), f"{divided} = {number(derivation.result)}"]
+
+
+def _position(derivation: Derivation) -> list[str]:
+    experiment = derivation.trace.experiment
+    p, d = derivation.row, experiment.d_model
+    if experiment.model.positions == "learned":
+        place = p * d + derivation.col + 1
+        drawn = rf"\text{{number {place} of a normal distribution, drawn from seed {experiment.seed}}}"
+        return [rf"{number(derivation.result)} \text{{: }} {drawn}"]
+    wave, power = (r"\cos" if derivation.col % 2 else r"\sin"), derivation.col - derivation.col % 2
+    angle = p / BASE ** (power / d)
+    return [
+        rf"{p} \div {BASE:.0f}^{{{power}/{d}}} = {number(angle)} \text{{, the angle of position {p}}}",
+        rf"{wave}({number(angle)}) = {number(derivation.result)}",
+    ]
+
+
+def _addition(derivation: Derivation) -> list[str]:
+    a, b = derivation.operands
+    return [f"{_factor(a.value)} + {_factor(b.value)} = {number(derivation.result)}"]
+
+
+def _rotate(derivation: Derivation) -> list[str]:
+    x, y = derivation.operands
+    angle, up = derivation.angle, derivation.turned_up
+    sin, cos = _factor(math.sin(angle)), _factor(math.cos(angle))
+    first, second, sign = (sin, cos, "+") if up else (cos, sin, "-")
+    waves = (r"\sin", r"\cos") if up else (r"\cos", r"\sin")
+    named = rf"x {waves[0]} {sign} y {waves[1]} \text{{, angle of position {derivation.row}: }} {number(angle)}"
+    numbers = rf"{_factor(x.value)} \times {first} {sign} {_factor(y.value)} \times {second}"
+    return [named, f"{numbers} = {number(derivation.result)}"]
+
+
+def _distance(derivation: Derivation) -> list[str]:
+    head = derivation.trace.head
+    n_q, n_k = head.distances.shape if head.distances is not None else (0, 0)
+    slope = alibi_slopes(len(derivation.trace.heads))[derivation.head]
+    query = derivation.row + n_k - n_q
+    apart = abs(query - derivation.col)
+    return [
+        rf"\text{{query at position }} {query} \text{{, key at position }} {derivation.col}: {apart} \text{{ apart}}",
+        rf"-{slope:g} \times {apart} = {number(derivation.result)}",
+    ]
+
+
+def _cap(derivation: Derivation) -> list[str]:
+    (score,) = derivation.operands
+    cap = derivation.trace.experiment.model.soft_cap or math.inf
+    inside = score.value / cap
+    return [
+        rf"{number(score.value)} \div {number(cap)} = {number(inside)}",
+        rf"{number(cap)} \times \tanh({number(inside)}) = {number(derivation.result)}",
+    ]
+
+
+def _copy(derivation: Derivation) -> list[str]:
+    (operand,) = derivation.operands
+    place = f"{operand.row + 1}, d{operand.col + 1}"
+    return [rf"{number(derivation.result)} \text{{: the output of head {operand.head + 1}, row {place}}}"]
 
 
 def _compare(derivation: Derivation) -> list[str]:
@@ -112,7 +182,7 @@ def _compare(derivation: Derivation) -> list[str]:
         return [rf"{key} > {query} \text{{: the key comes after the query, so True, hidden}}"]
     if text == "causal":
         return [rf"{key} \text{{ is not after }} {query} \text{{: False, visible}}"]
-    n_q, n_k = derivation.trace.heads[0].mask.shape
+    n_q, n_k = derivation.trace.head.mask.shape
     found = masks.reasons(text, n_q, n_k, derivation.row, derivation.col)
     return [rf"\text{{{line}}}" for line in _whose(found, bool(derivation.result))]
 
@@ -144,10 +214,14 @@ def _softmax(derivation: Derivation) -> list[str]:
             r"e^{-\infty} = 0 \text{ for each key, and their sum is } 0",
             r"0 \div 0 = \text{NaN, not a number}",
         ]
-    values = [operand.value for operand in derivation.operands]
+    values, sink = [operand.value for operand in derivation.operands], derivation.trace.experiment.model.sink
+    values += [] if sink is None else [sink]
     largest = max(values)
     powers = [math.exp(x - largest) for x in values]
     first = rf"\text{{largest score of the row: }} {number(largest)}"
+    if sink is not None:
+        scores = r"\text{the row's scores and the sink's }"
+        first = rf"{scores} {number(sink)} \text{{; the largest: }} {number(largest)}"
     exponentials = [
         r"e^{-\infty} = 0 \text{, hidden}"
         if values[i] == -math.inf

@@ -2,9 +2,13 @@
 
 The dialects say the same computation in three ways:
 
-    course  the course's class, then every step of it by itself, in the course's names
+    course  the course's class, then every step of it by itself, in the course's names; the steps alone where heads
+            share the dimensions, as in the paper
     sdpa    F.scaled_dot_product_attention
-    mha     nn.MultiheadAttention with one head
+    mha     nn.MultiheadAttention
+
+A kernel cannot compute every model: `dialects` says which are possible. Models other than the lesson's have their code
+from `attention.code_model`.
 
 A script and the notebook are made of the same parts, so that they cannot drift apart. What an experiment brings is data
 in them: labels are string literals in one list, numbers are literals that read back exactly.
@@ -14,58 +18,72 @@ from __future__ import annotations
 
 import math
 import textwrap
-import unicodedata
-from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from string import Template
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, get_args
 
 from torch import Tensor
 
-from attention import core, empty, masks
+from attention import code_model, core, empty, masks
+from attention.code_parts import SHORTENED, WIDTH, Part, listed, setup, string, tensor
 from attention.experiment import Experiment
 from attention.modules import course_fill
 
 Dialect = Literal["course", "sdpa", "mha"]
 DIALECTS: tuple[Dialect, ...] = get_args(Dialect)
 
-WIDTH = 79
-"""Characters in a line of generated code, as PEP 8 has it; only a long label can make one longer."""
-
-SHORTENED = 1000
-"""PyTorch prints only the corners of a tensor that has more numbers than this."""
+TITLE = "Self-attention, number by number"
 
 
-class _Part(NamedTuple):
-    """One step: its title, a word on why, its code. A script has the words as a comment, the notebook as prose."""
+class DialectError(ValueError):
+    """A dialect that is not known, or cannot compute an experiment: `field`, `rule`, the `value` received."""
 
-    title: str
-    why: str
-    code: str
+    def __init__(self, field: str, rule: str, value: object) -> None:
+        self.field, self.rule, self.value = field, rule, value
+        super().__init__(f"{field}: {rule}; received {value!r}")
+
+
+def dialects(experiment: Experiment) -> tuple[Dialect, ...]:
+    """The dialects in which an experiment can be said: "course" always, a kernel's where it can compute the model."""
+    return tuple(dialect for dialect in DIALECTS if not why_not(experiment, dialect))
+
+
+def why_not(experiment: Experiment, dialect: Dialect) -> str:
+    """Why a dialect cannot say what an experiment computes, as a sentence; empty where it can."""
+    if dialect == "course":
+        return ""
+    return code_model.why_not_sdpa(experiment) if dialect == "sdpa" else code_model.why_not_mha(experiment)
 
 
 def script(experiment: Experiment, dialect: Dialect = "course") -> str:
     """The experiment as a Python script that prints its numbers.
 
     dialect  "course", "sdpa" or "mha"; the last two print what PyTorch's own kernels let one see.
-    Raises ValueError for another dialect.
+    Raises DialectError for another dialect, and for one that cannot say what the experiment computes.
     """
-    if dialect == "course":
-        first, *others = _course(experiment)
-    elif dialect == "sdpa":
-        first, *others = _by_kernel(experiment, [_PROJECTIONS, _sdpa(experiment, "attention_scores")], functional=True)
-    elif dialect == "mha":
-        kernel = _mha(experiment, "attention_scores", "attention_percents")
-        first, *others = _by_kernel(experiment, [kernel], functional=False)
-    else:
-        raise ValueError(f"dialect: must be one of {', '.join(DIALECTS)}; received {dialect!r}")
+    if dialect not in DIALECTS:
+        raise DialectError("dialect", f"must be one of {', '.join(DIALECTS)}", dialect)
+    if why := why_not(experiment, dialect):
+        raise DialectError("dialect", f"must be one of {', '.join(dialects(experiment))} here: {why[:-1]}", dialect)
+    first, *others = _parts(experiment, dialect)
     text = f'"""{first.title}.\n\n{textwrap.fill(first.why, WIDTH)}\n"""\n\n{first.code}'
     for before, part in pairwise([first, *others]):
         comment = textwrap.fill(f"{part.title}. {part.why}", WIDTH, initial_indent="# ", subsequent_indent="# ")
         blank_lines = 2 if _defines(before) or _defines(part) else 1
         text += "\n" * (blank_lines + 1) + f"{comment}\n{part.code}"
     return text + "\n"
+
+
+def _parts(experiment: Experiment, dialect: Dialect) -> list[Part]:
+    if not experiment.is_plain:
+        ways = {"course": code_model.course, "sdpa": code_model.sdpa, "mha": code_model.mha}
+        return ways[dialect](experiment)
+    if dialect == "course":
+        return _course(experiment)
+    if dialect == "sdpa":
+        return _by_kernel(experiment, [_PROJECTIONS, _sdpa(experiment, "attention_scores")], functional=True)
+    return _by_kernel(experiment, [_mha(experiment, "attention_scores", "attention_percents")], functional=False)
 
 
 def notebook(experiment: Experiment) -> str:
@@ -76,11 +94,14 @@ def notebook(experiment: Experiment) -> str:
     import nbformat  # only this needs it
 
     v4: Any = nbformat.v4  # its functions have no types
-    parts = [
-        *_course(experiment),
-        _checked(experiment, _sdpa(experiment, "by_sdpa"), "by_sdpa"),
-        _checked(experiment, _mha(experiment, "by_mha", "percents_by_mha"), "by_mha"),
-    ]
+    if experiment.is_plain:
+        checks = [
+            _checked(experiment, _sdpa(experiment, "by_sdpa"), "by_sdpa"),
+            _checked(experiment, _mha(experiment, "by_mha", "percents_by_mha"), "by_mha"),
+        ]
+    else:
+        checks = code_model.checks(experiment)
+    parts = [*_parts(experiment, "course"), *checks]
     cells = []
     for i, part in enumerate(parts):
         heading = "##" if i else "#"
@@ -94,14 +115,6 @@ def notebook(experiment: Experiment) -> str:
 
 
 # --- the parts -------------------------------------------------------------------------------------------------------
-
-_SETUP = Template("""\
-import torch
-from torch import nn
-$functional
-
-def show(name, value):
-    print(name, value, sep="\\n", end="\\n\\n")""")
 
 _CLASS = Template("""\
 class $cls(nn.Module):
@@ -152,7 +165,7 @@ show("W_q.weight.transpose(0, 1)", W_q.weight.transpose(0, 1))
 show("W_k.weight.transpose(0, 1)", W_k.weight.transpose(0, 1))
 show("W_v.weight.transpose(0, 1)", W_v.weight.transpose(0, 1))"""
 
-_PROJECTIONS = _Part(
+_PROJECTIONS = Part(
     "Queries, keys and values",
     "What each token asks, what it answers to, and what it passes on. Each is the encodings times one of the transposed"
     " weights.",
@@ -203,14 +216,14 @@ show("$percents", $percents)
 show("$output", $output)""")
 
 
-def _course(experiment: Experiment) -> list[_Part]:
+def _course(experiment: Experiment) -> list[Part]:
     """The course's class, then each of its steps by itself."""
     masked = experiment.mask != "none"
     cls, module = ("MaskedSelfAttention", "masked_self_attention") if masked else ("SelfAttention", "self_attention")
     fill = _hidden(experiment)
     parts = [
-        _setup(functional=True),
-        _Part(
+        setup(TITLE, functional=True),
+        Part(
             "The class",
             "It holds three weights, and its `forward` compares every token with every token. Below, each line of"
             " `forward` runs once more by itself, so that its numbers can be seen.",
@@ -223,12 +236,12 @@ def _course(experiment: Experiment) -> list[_Part]:
         _encodings(experiment),
         _weights(experiment, _MODULE, cls=cls, module=module),
         _PROJECTIONS,
-        _Part(
+        Part(
             "Similarities",
             "Every query (row) times every key (column). The larger the number, the better they match.",
             _SIMILARITIES,
         ),
-        _Part(
+        Part(
             "Scores",
             "The similarities, divided by the root of the number of dimensions, so that many dimensions do not make"
             " large scores.",
@@ -237,17 +250,17 @@ def _course(experiment: Experiment) -> list[_Part]:
     ]
     if masked:
         parts.append(_mask(experiment))
-        parts.append(_Part("Masked scores", _why_fill(experiment, fill), _MASKED_SCORES.substitute(fill=fill)))
+        parts.append(Part("Masked scores", _why_fill(experiment, fill), _MASKED_SCORES.substitute(fill=fill)))
     return [
         *parts,
-        _Part(
+        Part(
             "Percentages",
             "Softmax turns each row into shares that are not negative and sum to 1: how much of each token's value a"
             f" query takes.{_empty(experiment, 'the softmax gives 0 / 0, which is NaN, and so is the output')}",
             _PERCENTAGES,
         ),
-        _Part("Output", "Each row is the values, mixed in the proportions of its percentages.", _OUTPUT),
-        _Part(
+        Part("Output", "Each row is the values, mixed in the proportions of its percentages.", _OUTPUT),
+        Part(
             "All at once",
             "The class gives the same output in one call.",
             _ALL_AT_ONCE.substitute(module=module, mask=", mask" if masked else ""),
@@ -255,38 +268,30 @@ def _course(experiment: Experiment) -> list[_Part]:
     ]
 
 
-def _by_kernel(experiment: Experiment, last: list[_Part], *, functional: bool) -> list[_Part]:
+def _by_kernel(experiment: Experiment, last: list[Part], *, functional: bool) -> list[Part]:
     """What comes before one of PyTorch's own kernels, then the last parts."""
     mask = [_mask(experiment)] if experiment.mask != "none" else []
-    return [_setup(functional=functional), _encodings(experiment), _weights(experiment, _LAYERS), *mask, *last]
+    return [setup(TITLE, functional=functional), _encodings(experiment), _weights(experiment, _LAYERS), *mask, *last]
 
 
-def _setup(*, functional: bool) -> _Part:
-    return _Part(
-        "Self-attention, number by number",
-        "Each step prints its numbers. Needs torch alone.",
-        _SETUP.substitute(functional="from torch.nn import functional as F\n" if functional else ""),
-    )
-
-
-def _encodings(experiment: Experiment) -> _Part:
+def _encodings(experiment: Experiment) -> Part:
     largest = max(experiment.n, experiment.d_model) ** 2
     lines = [
-        f"device = {_text(experiment.device)}",
+        f"device = {string(experiment.device)}",
         *(['torch.set_printoptions(profile="full")  # else only corners are shown'] if largest > SHORTENED else []),
-        _list("tokens = ", [_text(label) for label in experiment.tokens]),
-        _tensor("encodings_matrix", experiment.encodings, "device=device"),
+        listed("tokens = ", [string(label) for label in experiment.tokens]),
+        tensor("encodings_matrix", experiment.encodings, "device=device"),
         'show("tokens", tokens)',
         'show("encodings_matrix", encodings_matrix)',
     ]
-    return _Part(
+    return Part(
         "Tokens and encodings",
         "One row of numbers for each token. The computation sees only the numbers, never the text.",
         "\n".join(lines),
     )
 
 
-def _weights(experiment: Experiment, template: Template, **names: str) -> _Part:
+def _weights(experiment: Experiment, template: Template, **names: str) -> Part:
     """The weights: a line with the seed, or the matrices themselves where they are given."""
     if experiment.weights is None:
         seed, given = f"torch.manual_seed({experiment.seed:d})\n", ""
@@ -296,17 +301,17 @@ def _weights(experiment: Experiment, template: Template, **names: str) -> _Part:
         )
     else:
         targets = ("W_q.weight[:]", "W_k.weight[:]", "W_v.weight[:]")
-        matrices = [_tensor(target, matrix) for target, matrix in zip(targets, experiment.weights, strict=True)]
+        matrices = [tensor(target, matrix) for target, matrix in zip(targets, experiment.weights, strict=True)]
         seed, given = "", "\n".join(matrices) + "\n"
         why = (
             "Given by hand, so no seed decides them. Each is as `nn.Linear` stores it: `q` is"
             " `encodings_matrix @ W_q.weight.T`."
         )
     code = template.substitute(names, seed=seed, given=given, d_model=experiment.d_model)
-    return _Part("Weights", f"{why} Nothing is trained here, so no gradient is kept.", code + _SHOW_WEIGHTS)
+    return Part("Weights", f"{why} Nothing is trained here, so no gradient is kept.", code + _SHOW_WEIGHTS)
 
 
-def _mask(experiment: Experiment) -> _Part:
+def _mask(experiment: Experiment) -> Part:
     n = experiment.n
     if experiment.mask == "causal":
         why = "True = hidden. A query (row) must not see the keys (columns) of later tokens, right of the diagonal."
@@ -315,8 +320,8 @@ def _mask(experiment: Experiment) -> _Part:
         why = f"The mask {masks.title(experiment.mask)}. True (here 1) = hidden:"
         why += " which keys (columns) each query (row) must not see."
         rows = _mask_of(experiment).int().tolist()
-        code = _tensor("mask", rows, "dtype=torch.bool", "device=device")
-    return _Part("Mask", why, f'{code}\nshow("mask", mask)')
+        code = tensor("mask", rows, "dtype=torch.bool", "device=device")
+    return Part("Mask", why, f'{code}\nshow("mask", mask)')
 
 
 def _mask_of(experiment: Experiment) -> Tensor:
@@ -344,12 +349,12 @@ def _why_fill(experiment: Experiment, fill: str) -> str:
     )
 
 
-def _sdpa(experiment: Experiment, output: str) -> _Part:
+def _sdpa(experiment: Experiment, output: str) -> Part:
     arguments, opposite = "q[None], k[None], v[None]", ""
     if experiment.mask != "none":
         arguments = f"\n    {arguments}, attn_mask=~mask\n"
         opposite = " Its mask says the opposite of ours, True = visible, hence `~mask`."
-    return _Part(
+    return Part(
         "PyTorch's scaled_dot_product_attention",
         "Everything from the scores to the output in one call, which shows only the last. It expects a batch: `[None]`"
         f" makes one of size 1, `[0]` undoes it.{opposite}"
@@ -358,10 +363,10 @@ def _sdpa(experiment: Experiment, output: str) -> _Part:
     )
 
 
-def _mha(experiment: Experiment, output: str, percents: str) -> _Part:
+def _mha(experiment: Experiment, output: str, percents: str) -> Part:
     masked = experiment.mask != "none"
     same = " Its mask says what ours says, True = hidden." if masked else ""
-    return _Part(
+    return Part(
         "PyTorch's nn.MultiheadAttention",
         "Here with one head. It keeps the three weights stacked in one matrix, and multiplies the output by one more,"
         f" which is the identity here so that it changes nothing.{same}"
@@ -372,7 +377,7 @@ def _mha(experiment: Experiment, output: str, percents: str) -> _Part:
     )
 
 
-def _checked(experiment: Experiment, part: _Part, output: str) -> _Part:
+def _checked(experiment: Experiment, part: Part, output: str) -> Part:
     """A kernel's part for the notebook, where there is an output to compare it with, in the rows that see a key."""
     title, found = f"Check: {part.title}", empty.rows(_mask_of(experiment))
     if len(found) == experiment.n:
@@ -386,39 +391,5 @@ def _checked(experiment: Experiment, part: _Part, output: str) -> _Part:
     )
 
 
-def _defines(part: _Part) -> bool:
+def _defines(part: Part) -> bool:
     return any(line.startswith(("def ", "class ")) for line in part.code.splitlines())
-
-
-# --- literals --------------------------------------------------------------------------------------------------------
-
-
-def _text(text: str) -> str:
-    """A string literal that reads back exactly; nothing in it breaks a line, is invisible or turns the line around."""
-    right_to_left = any(unicodedata.bidirectional(c) in ("R", "AL", "AN") for c in text)
-    literal = ascii(text) if right_to_left else repr(text)
-    inner = literal[1:-1]
-    return literal if '"' in inner else f'"{inner}"'
-
-
-def _tensor(target: str, rows: Iterable[Sequence[float]], *arguments: str) -> str:
-    """`target = torch.tensor(...)`, a line or more for each row; repr of a float reads back exactly."""
-    lines = [_list(" " * 8, [repr(x) for x in row]) + "," for row in rows]
-    end = ["    ],", *(f"    {argument}," for argument in arguments)] if arguments else ["    ]"]
-    return "\n".join([f"{target} = torch.tensor(", "    [", *lines, *end, ")"])
-
-
-def _list(start: str, items: Sequence[str]) -> str:
-    """`start`, then the items in brackets: on its line if they fit, else on as many lines as they fill."""
-    line = f"{start}[{', '.join(items)}]"
-    if len(line) < WIDTH:
-        return line
-    indent = " " * (len(start) - len(start.lstrip()))
-    lines = [f"{start}["]
-    filled = f"{indent}   "
-    for item in items:
-        if filled.strip() and len(filled) + len(item) + 2 > WIDTH:
-            lines.append(filled)
-            filled = f"{indent}   "
-        filled += f" {item},"
-    return "\n".join([*lines, filled, f"{indent}]"])

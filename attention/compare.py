@@ -26,8 +26,9 @@ class Compared(NamedTuple):
 
 
 def compare(a: Trace, b: Trace) -> list[Compared]:
-    """Every step of both, in the order of the computation."""
-    return [_compared(step.name, steps.matrix(a, step.name), steps.matrix(b, step.name)) for step in steps.STEPS]
+    """Every step that both have, in the order of the computation."""
+    names = [step.name for step in steps.of(a) if step in steps.of(b)]
+    return [_compared(name, steps.matrix(a, name), steps.matrix(b, name)) for name in names]
 
 
 def first_parting(compared: list[Compared]) -> str | None:

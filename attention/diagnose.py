@@ -203,7 +203,7 @@ def _wrong_shape(inquiry: Inquiry) -> str:
     """Why a paste cannot be held against anything."""
     rows, columns = inquiry.pasted.shape
     shapes: dict[str, list[str]] = {}
-    for step in steps.STEPS:
+    for step in steps.PLAIN:
         if inquiry.step in (None, step.name):
             made = cast(Tensor, inquiry.cook.make(RIGHT, step.name))
             shapes.setdefault(f"{made.shape[0]} × {made.shape[1]}", []).append(_NOUNS[step.name])
@@ -227,7 +227,7 @@ def _parting(inquiry: Inquiry, recipe: Recipe | None) -> tuple[str | None, str |
     """The first step at which a recipe's numbers are not the right ones, and the first such cell, or None."""
     if recipe is None:
         return None, None
-    for step in steps.STEPS:
+    for step in steps.PLAIN:
         wrong, right = inquiry.cook.make(recipe, step.name), cast(Tensor, inquiry.cook.make(RIGHT, step.name))
         if wrong is None:
             continue

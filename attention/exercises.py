@@ -69,7 +69,7 @@ class PracticeSet:
         _whole("number", self.number, 0, MOST_NUMBER)
         if self.experiment is not None:
             check_size(self.experiment)
-            object.__setattr__(self, "experiment", replace(self.experiment, device="cpu"))
+            object.__setattr__(self, "experiment", replace(self.experiment.plain(), device="cpu"))
 
 
 def check_size(experiment: Experiment) -> None:
@@ -175,7 +175,7 @@ def _takes_thought(trace: Trace, step: str, cells: tuple[tuple[int, int], ...]) 
     """A share among one key alone is 100 %, and that of a hidden one 0: some asked cell is neither."""
     if step not in ("weights", "output"):
         return True
-    hidden = trace.heads[0].mask
+    hidden = trace.head.mask
     return any(
         int((~hidden[row]).sum()) > 1 and (step == "output" or not bool(hidden[row, column])) for row, column in cells
     )
@@ -186,7 +186,7 @@ def _takes_thought(trace: Trace, step: str, cells: tuple[tuple[int, int], ...]) 
 
 def _places(step: str, experiment: Experiment, level: int) -> Iterator[tuple[tuple[int, int], ...]]:
     """Everything of a step's matrix that a level may ask for; what is too much to type falls back to a row."""
-    n, m = experiment.n, experiment.n if steps.BY_NAME[step].columns == "tokens" else experiment.d_model
+    n, m = experiment.n, experiment.n if steps.BY_NAME[step].columns == "keys" else experiment.d_model
     if level == 3 and n * m <= MOST_CELLS:
         yield tuple((i, j) for i in range(n) for j in range(m))
     elif level >= 2:

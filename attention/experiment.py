@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
-import reprlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 
 from attention import masks
+from attention.limits import LIMITS, ExperimentError, Limits
+from attention.model import PLAIN, Model
+
+__all__ = ["DEVICES", "LIMITS", "Experiment", "ExperimentError", "Limits", "Matrix", "Model"]
 
 Matrix = tuple[tuple[float, ...], ...]
 
@@ -16,55 +19,8 @@ DEVICES = ("cpu", "cuda", "mps", "xpu")
 
 
 @dataclass(frozen=True)
-class Limits:
-    """The largest experiment accepted, wherever it comes from; sizes are counted before anything is allocated."""
-
-    tokens: int = 64
-    dimensions: int = 64
-    label_characters: int = 64
-    magnitude: float = 1e6
-    seed: int = 2**32 - 1
-
-
-LIMITS = Limits()
-
-_short = reprlib.Repr()
-_short.maxstring = _short.maxother = _short.maxlong = 60
-
-
-def _shortly(value: object) -> str:
-    try:
-        return _short.repr(value)
-    except ValueError:  # Python writes no whole number of more than 4,300 digits
-        return "a number of too many digits"
-
-
-class ExperimentError(ValueError):
-    """What is wrong with an experiment: `field`, `row`, `column` (from 0 or None), `rule`, the `value` received.
-
-    The message counts tokens and dimensions from 1, as the screen does:
-
-        >>> Experiment(("a",), ((float("nan"),),))
-        Traceback (most recent call last):
-        attention.experiment.ExperimentError: encodings, token 1, d1: must be finite; received nan
-    """
-
-    def __init__(self, field: str, rule: str, value: object, row: int | None = None, column: int | None = None) -> None:
-        self.field, self.rule, self.value, self.row, self.column = field, rule, value, row, column
-        place = [field]
-        if row is not None:
-            place.append(f"{'row' if field.startswith('w_') else 'token'} {row + 1}")
-        if column is not None:
-            place.append(f"d{column + 1}")
-        super().__init__(f"{', '.join(place)}: {rule}; received {_shortly(value)}")
-
-    def __reduce__(self) -> tuple[type[ExperimentError], tuple[object, ...]]:
-        return type(self), (self.field, self.rule, self.value, self.row, self.column)
-
-
-@dataclass(frozen=True)
 class Experiment:
-    """Masked self-attention of n tokens, fully specified: the same experiment gives the same numbers, always.
+    """The attention of n tokens, fully specified: the same experiment gives the same numbers, always.
 
     tokens     n labels, any text of up to 64 characters; they may repeat and never touch the numbers
     encodings  n rows of d_model finite numbers, |x| <= 1e6 (1 <= n <= 64, 1 <= d_model <= 64)
@@ -72,7 +28,11 @@ class Experiment:
     mask       text that `masks.read` reads: "none", "causal", "causal+window.3", ...; True = hidden
     device     "cpu", "cuda", "mps" or "xpu"
     weights    None, or w_q, w_k and w_v given instead of drawn: three d_model x d_model matrices of finite numbers,
-               |w| <= 1e6, as nn.Linear stores them (q = x @ w_q.T); the seed then decides nothing
+               |w| <= 1e6, as nn.Linear stores them (q = x @ w_q.T); the seed then decides no weights. For one head of
+               the course's style
+    model      heads, positions and changes of the scores; the default is the lesson's plain attention
+    key_tokens, key_encodings  a second sequence of n_keys tokens, to which keys and values belong (cross-attention);
+               both empty for self-attention
 
     Lists are taken and kept as tuples, so that an experiment is hashable. Raises ExperimentError.
     """
@@ -83,26 +43,60 @@ class Experiment:
     mask: str = "causal"
     device: str = "cpu"
     weights: tuple[Matrix, Matrix, Matrix] | None = None
+    model: Model = PLAIN
+    key_tokens: tuple[str, ...] = ()
+    key_encodings: Matrix = ()
 
     def __post_init__(self) -> None:
         _check_sizes(self.tokens, self.encodings)
-        object.__setattr__(self, "tokens", tuple(_label(t, i) for i, t in enumerate(self.tokens)))
-        object.__setattr__(
-            self,
-            "encodings",
-            _numbers("encodings", self.encodings),
-        )
+        object.__setattr__(self, "tokens", _labels("tokens", self.tokens))
+        object.__setattr__(self, "encodings", _numbers("encodings", self.encodings))
+        self._check_keys()
         object.__setattr__(self, "seed", _seed(self.seed))
         _check_mask(self.mask)
         if not isinstance(self.device, str) or self.device not in DEVICES:
             raise ExperimentError("device", f"must be one of {', '.join(DEVICES)}", self.device)
         if self.weights is not None:
             object.__setattr__(self, "weights", _weights(self.weights, self.d_model))
+        if not isinstance(self.model, Model):
+            raise ExperimentError("model", "must be a Model", type(self.model).__name__)
+        self.model.check(self.d_model)
+        if self.weights is not None and (self.model.heads, self.model.style) != (1, "course"):
+            received = f"{self.model.heads} of the {self.model.style}'s style"
+            raise ExperimentError("weights", "can be given for one head of the course's style only", received)
+
+    def _check_keys(self) -> None:
+        """The second sequence, by the same rules as the first; two empty ones are none."""
+        tokens, encodings = self.key_tokens, self.key_encodings
+        if not all(isinstance(each, Sequence) and len(each) == 0 for each in (tokens, encodings)):
+            _check_sizes(tokens, encodings, "key_", self.d_model)
+            tokens, encodings = _labels("key_tokens", tokens), _numbers("key_encodings", encodings)
+        object.__setattr__(self, "key_tokens", tuple(tokens))
+        object.__setattr__(self, "key_encodings", tuple(encodings))
 
     @property
     def n(self) -> int:
-        """Number of tokens."""
+        """Number of tokens, and so of queries."""
         return len(self.tokens)
+
+    @property
+    def n_keys(self) -> int:
+        """Number of keys: of the second sequence's tokens, if there is one."""
+        return len(self.key_tokens or self.tokens)
+
+    @property
+    def crosses(self) -> bool:
+        """Do keys and values belong to a second sequence?"""
+        return bool(self.key_tokens)
+
+    @property
+    def is_plain(self) -> bool:
+        """Is it attention as in the lesson: one head, one sequence, nothing done to positions and scores?"""
+        return self.model == PLAIN and not self.crosses
+
+    def plain(self) -> Experiment:
+        """The same tokens, seed, mask and device, attended as in the lesson."""
+        return self if self.is_plain else replace(self, model=PLAIN, key_tokens=(), key_encodings=())
 
     @property
     def d_model(self) -> int:
@@ -110,18 +104,18 @@ class Experiment:
         return len(self.encodings[0])
 
 
-def _check_sizes(tokens: object, encodings: object) -> None:
+def _check_sizes(tokens: object, encodings: object, of: str = "", d_model: int | None = None) -> None:
     """Refuse what is too large by its length alone, before any element is looked at."""
-    n = _length("tokens", tokens, LIMITS.tokens, "tokens")
-    rows = _length("encodings", encodings, LIMITS.tokens, "rows")
+    n = _length(f"{of}tokens", tokens, LIMITS.tokens, "tokens")
+    rows = _length(f"{of}encodings", encodings, LIMITS.tokens, "rows")
     if n != rows:
-        raise ExperimentError("encodings", f"must have one row for each of the {n} tokens", rows)
-    d_model = None
+        raise ExperimentError(f"{of}encodings", f"must have one row for each of the {n} tokens", rows)
+    like = "the first row has" if d_model is None else "the first sequence has"
     for i, row in enumerate(encodings):  # type: ignore[arg-type, var-annotated]
-        length = _length("encodings", row, LIMITS.dimensions, "numbers", i)
+        length = _length(f"{of}encodings", row, LIMITS.dimensions, "numbers", i)
         d_model = length if d_model is None else d_model
         if length != d_model:
-            raise ExperimentError("encodings", f"must have {d_model} numbers, as the first row has", length, i)
+            raise ExperimentError(f"{of}encodings", f"must have {d_model} numbers, as {like}", length, i)
 
 
 def _length(field: str, value: object, most: int, noun: str, row: int | None = None) -> int:
@@ -132,13 +126,16 @@ def _length(field: str, value: object, most: int, noun: str, row: int | None = N
     return len(value)
 
 
-def _label(value: object, row: int) -> str:
+def _labels(field: str, values: Sequence[object]) -> tuple[str, ...]:
+    return tuple(_label(field, value, i) for i, value in enumerate(values))
+
+
+def _label(field: str, value: object, row: int) -> str:
     if not isinstance(value, str):
-        raise ExperimentError("tokens", "must be text", value, row)
+        raise ExperimentError(field, "must be text", value, row)
     if len(value) > LIMITS.label_characters:
-        raise ExperimentError(
-            "tokens", f"must have at most {LIMITS.label_characters} characters", f"{len(value)} characters", row
-        )
+        rule = f"must have at most {LIMITS.label_characters} characters"
+        raise ExperimentError(field, rule, f"{len(value)} characters", row)
     return value
 
 
@@ -172,13 +169,8 @@ def _number(field: str, value: object, row: int, column: int) -> float:
     if not math.isfinite(number):
         raise ExperimentError(field, "must be finite", value, row, column)
     if abs(number) > LIMITS.magnitude:
-        raise ExperimentError(
-            field,
-            f"must lie between -{LIMITS.magnitude:,.0f} and {LIMITS.magnitude:,.0f}",
-            value,
-            row,
-            column,
-        )
+        rule = f"must lie between -{LIMITS.magnitude:,.0f} and {LIMITS.magnitude:,.0f}"
+        raise ExperimentError(field, rule, value, row, column)
     return number
 
 

@@ -18,7 +18,7 @@ def _in_order(order: str) -> Callable[[Experiment], Projections]:
     """order "kqv": the first matrix drawn is W_k, the second W_q, the third W_v."""
 
     def draw(experiment: Experiment) -> Projections:
-        drawn = dict(zip(order, weights.of(experiment), strict=True))
+        drawn = dict(zip(order, weights.of(experiment).heads[0], strict=True))
         return Projections(drawn["q"], drawn["k"], drawn["v"])
 
     return draw
@@ -41,7 +41,7 @@ def _after(count: Callable[[int, int], int], experiment: Experiment) -> Projecti
 
 
 def _seed_for_each(experiment: Experiment) -> Projections:
-    first = weights.of(experiment)[0]
+    first = weights.of(experiment).heads[0].w_q
     return Projections(first, first, first)
 
 

@@ -1,9 +1,10 @@
-"""Heatmaps of a trace as Plotly figures; the only module that imports plotly."""
+"""Heatmaps of a trace as Plotly figures; beside `drawings`, the only module that imports plotly."""
 
 from __future__ import annotations
 
 import base64
 import html
+import math
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -22,6 +23,9 @@ NUMBERS_UP_TO = 16
 """Tokens up to which a cell holds its number; beyond, it would be too small to read."""
 FOUR_DECIMALS_UP_TO = 8
 WORDS_UP_TO = 6
+HEADS_IN_A_ROW = 4
+NUMBERS_IN_SMALL_UP_TO = 4
+"""Keys up to which the cells of a small multiple hold their numbers."""
 
 # blue and orange stay apart for every kind of colour blindness; the middle is transparent, so it suits any background
 _SIGNED = [
@@ -54,7 +58,47 @@ def heatmap(trace: Trace, name: Name, ink: str = "#1c2530") -> go.Figure:
 
 def finished(trace: Trace, name: Name, ink: str = "#1c2530") -> go.Figure:
     """The same heatmap for a page to draw, ten times as fast: it can be handed on as it is, and no more."""
-    drawing = _drawing(trace, name, ink)
+    return _handed_on(_drawing(trace, name, ink))
+
+
+def all_heads(trace: Trace, ink: str = "#1c2530") -> go.Figure:
+    """The percentages of every head side by side, on one scale, for a page to draw: small multiples in one figure."""
+    many = len(trace.heads)
+    columns, rows = min(many, HEADS_IN_A_ROW), math.ceil(many / HEADS_IN_A_ROW)
+    across, down = 0.25 / columns, 0.3 / rows  # the share of a place that is left free
+    data: list[dict[str, Any]] = []
+    layout: dict[str, Any] = {"annotations": []}
+    for h in range(many):
+        one = _drawing(trace.of_head(h), "weights", ink)
+        row, column = divmod(h, HEADS_IN_A_ROW)
+        left, top = column / columns, 1 - row / rows
+        number = "" if h == 0 else str(h + 1)
+        for part in one["data"]:
+            if trace.experiment.n_keys > NUMBERS_IN_SMALL_UP_TO:
+                part = {key: value for key, value in part.items() if key not in ("text", "texttemplate")}
+            data.append({**part, "xaxis": f"x{number}", "yaxis": f"y{number}", "showscale": False})
+        right, bottom = left + 1 / columns - across / 4, top - 1 / rows + down / 4
+        places = {"xaxis": [left + across / 4, right], "yaxis": [bottom, top - down]}
+        for axis, domain in places.items():
+            anchor = {"anchor": f"{'y' if axis == 'xaxis' else 'x'}{number}", "domain": domain}
+            layout[f"{axis}{number}"] = {**one["layout"][axis], **anchor, "title": {"text": ""}}
+        # the rows' names stand once, at the left
+        layout[f"yaxis{number}"]["showticklabels"] = column == 0
+        title = {"text": f"Head {h + 1}", "x": left + across / 4, "y": top - down, "xref": "paper", "yref": "paper"}
+        look = {"showarrow": False, "xanchor": "left", "yanchor": "bottom", "yshift": 26}
+        look |= {"font": {"size": 14, "color": ink}}
+        layout["annotations"].append(title | look)
+    kept = ("font", "hoverlabel", "modebar", "showlegend", "plot_bgcolor")
+    layout |= {name: one["layout"][name] for name in kept} | {"margin": {"l": 8, "r": 8, "t": 8, "b": 8}}
+    return _handed_on({"data": data, "layout": layout})
+
+
+def height_of_all_heads(trace: Trace) -> int:
+    """Pixels for the small multiples."""
+    return 290 * math.ceil(len(trace.heads) / HEADS_IN_A_ROW)
+
+
+def _handed_on(drawing: dict[str, Any]) -> go.Figure:
     for part in drawing["data"]:
         part.update({key: _packed(value) for key, value in part.items() if isinstance(value, np.ndarray)})
     return _Finished(drawing)
@@ -109,7 +153,7 @@ def _drawing(trace: Trace, name: Name, ink: str) -> dict[str, Any]:
         **_numbers(z, hidden, unit, ink),
     }
     return {
-        "data": [cells, *(_hidden(hidden, percent=name == "weights", ink=ink) if hidden.any() else ())],
+        "data": [cells, *(_hidden(hidden, trace.blind.cpu().numpy(), name == "weights", ink) if hidden.any() else ())],
         "layout": {
             "title": {
                 "text": _TITLES[name],
@@ -140,7 +184,7 @@ def together(trace: Trace, ink: str = "#1c2530") -> go.Figure:
         figure.update_xaxes(one.layout.xaxis, col=column).update_yaxes(one.layout.yaxis, col=column)
     # titles above the axes' own labels, which stand on top as well
     figure.update_annotations(yshift=42, font={"size": 15, "color": ink})
-    side = width(trace.experiment.n) or 330
+    side = width(trace.experiment.n_keys) or 330
     return figure.update_layout(
         width=3 * side,
         height=height(trace.experiment.n) + 40,
@@ -157,7 +201,10 @@ def values(trace: Trace, name: Name) -> NDArray[np.float64]:
 
 def largest(trace: Trace) -> float:
     """Half the width of the scores' colour scale: the largest |score|, or 1 where all are 0."""
-    return float(np.abs(_array(trace, "scores")).max()) or 1.0
+    scores = np.maximum(
+        np.abs(_array(trace, "scores")).max(), np.abs(_array(trace, steps.before_the_mask(trace))).max()
+    )
+    return float(scores) or 1.0
 
 
 def width(n_k: int) -> int | None:
@@ -182,7 +229,7 @@ def described(trace: Trace, name: Name) -> str:
     count = int(hidden.sum()) if name != "scores" else 0
     if count:
         words += f"; {count} {'cell is' if count == 1 else 'cells are'} hidden by the mask"
-    blind = int(hidden.all(axis=1).sum()) if name == "weights" else 0
+    blind = int(trace.blind.sum()) if name == "weights" else 0
     if blind:
         words += f"; {'1 query sees' if blind == 1 else f'{blind} queries see'} no key: 0 ÷ 0 is NaN"
     return words + "."
@@ -212,7 +259,9 @@ def _numbers(z: NDArray[np.float64], hidden: NDArray[np.bool_], unit: str, ink: 
     return {"text": text, "texttemplate": "%{text}", "textfont": {"color": ink, "size": 10 if small else 13}}
 
 
-def _hidden(hidden: NDArray[np.bool_], percent: bool, ink: str) -> list[dict[str, object]]:
+def _hidden(
+    hidden: NDArray[np.bool_], rows_blind: NDArray[np.bool_], percent: bool, ink: str
+) -> list[dict[str, object]]:
     """Hidden cells: one hatched outline for each run of them in a row, and a word in each where there is room."""
     # +1 where a run of them starts, -1 behind its end
     edges = np.diff(np.pad(hidden.astype(np.int8), ((0, 0), (1, 1))), axis=1)
@@ -231,7 +280,7 @@ def _hidden(hidden: NDArray[np.bool_], percent: bool, ink: str) -> list[dict[str
     }
     if not percent:
         return [hatch, _mark(hidden, "hidden", "hidden by the mask", ink)]
-    blind = hidden & hidden.all(axis=1, keepdims=True)
+    blind = hidden & rows_blind[:, None]
     marks = ((hidden & ~blind, "0 hidden", "hidden: exactly 0 %"), (blind, "NaN", "NaN: this query sees no key"))
     return [hatch, *(_mark(where, short, words, ink) for where, short, words in marks if where.any())]
 
@@ -260,7 +309,8 @@ def _axis(trace: Trace, n: int, noun: str, ink: str, **more: object) -> dict[str
     """Integer places with text on them: labels alone merge where equal, and `1` or `2026-01` make numbers or dates."""
     few = n <= NUMBERS_UP_TO
     places = [i for i in range(n) if few or i == 0 or (i + 1) % 8 == 0]
-    tokens = trace.experiment.tokens
+    experiment = trace.experiment
+    tokens = experiment.key_tokens or experiment.tokens if noun == "key" else experiment.tokens
     return {
         "tickvals": [i + 1 for i in places],
         "ticktext": [_tick(tokens[i], i) if few else str(i + 1) for i in places],

@@ -8,15 +8,16 @@ import json
 import math
 import zipfile
 from collections.abc import Sequence
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, asdict, fields
 from typing import Any, NoReturn
 
 import torch
 from torch import Tensor
 
-from attention import grid, paste, steps
+from attention import paste, steps
 from attention.core import Trace
 from attention.experiment import Experiment, ExperimentError, Matrix
+from attention.model import PLAIN, Model
 from attention.paste import Pasted, PasteError
 
 FORMAT = "attention-workbench experiment"
@@ -45,18 +46,34 @@ def to_json(experiment: Experiment, trace: Trace, fingerprint: str | None = None
     version      1
     torch        the version of PyTorch that computed the output
     fingerprint  as given, or null
-    experiment   every field of Experiment by its name; weights as [w_q, w_k, w_v], or null
-    output       n x d numbers; null for NaN, in a row that sees no key
+    experiment   the fields of Experiment by their names; weights as [w_q, w_k, w_v], or null; model as an object;
+                 model and second sequence only where there is something in them
+    output       n x d numbers; null for NaN, in a row that sees no key. They are float32, and of a model other than
+                 the lesson's they have nine digits, which tell every float32 from its neighbours
+
+    Not longer than what `read_json` reads, however large the experiment is.
     """
+    digits = float if experiment.is_plain else _nine_digits
     document = {
         "format": FORMAT,
         "version": VERSION,
         "torch": str(torch.__version__),
         "fingerprint": fingerprint,
-        "experiment": {field.name: getattr(experiment, field.name) for field in fields(experiment)},
-        "output": [[x if math.isfinite(x) else None for x in row] for row in trace.output.tolist()],
+        "experiment": _written(experiment),
+        "output": [[digits(x) if math.isfinite(x) else None for x in row] for row in trace.output.tolist()],
     }
     return _object(document) + "\n"
+
+
+def _nine_digits(x: float) -> float:
+    return float(f"{x:.9g}")
+
+
+def _written(experiment: Experiment) -> dict[str, Any]:
+    values = {field.name: getattr(experiment, field.name) for field in fields(experiment)}
+    left_out = {"model": PLAIN, "key_tokens": (), "key_encodings": ()}
+    values = {name: value for name, value in values.items() if value != left_out.get(name, "nothing")}
+    return values | ({"model": asdict(experiment.model)} if "model" in values else {})
 
 
 def _object(value: dict[str, Any], indent: str = "") -> str:
@@ -90,11 +107,21 @@ def read_json(text: str) -> Experiment:
     for field in fields(Experiment):
         if field.default is MISSING and field.default_factory is MISSING and field.name not in values:
             raise ExperimentError(field.name, "must be there", "nothing")
+    if "model" in values:
+        values["model"] = _model(values["model"])
     experiment = Experiment(**values)
-    for i, token in enumerate(experiment.tokens):
-        if any("\ud800" <= character <= "\udfff" for character in token):
-            raise ExperimentError("tokens", "must be text, without halves of characters", token, i)
+    for name in ("tokens", "key_tokens"):
+        for i, token in enumerate(getattr(experiment, name)):
+            if any("\ud800" <= character <= "\udfff" for character in token):
+                raise ExperimentError(name, "must be text, without halves of characters", token, i)
     return experiment
+
+
+def _model(values: object) -> Model:
+    if not isinstance(values, dict):
+        raise ExperimentError("model", "must be an object with the fields of a model", values)
+    _check_keys("model", values, [field.name for field in fields(Model)])
+    return Model(**values)
 
 
 def _check_keys(field: str, value: dict[str, Any], known: Sequence[str]) -> None:
@@ -160,19 +187,23 @@ def csv(trace: Trace, step: str) -> str:
     the typed ones; a hidden score is the word "hidden", what has no number, in a row that sees no key, the word "NaN";
     the mask is True and False. A label that a spreadsheet would
     take for a formula gets an apostrophe in front (`paste.harmless`), which `paste.read` takes away again: what it
-    reads from the encodings is the experiment's own. Encode it as "utf-8-sig", so that Excel takes it for UTF-8.
+    reads from the encodings is the experiment's own. Encode it as "utf-8-sig", so that Excel takes it for UTF-8. What
+    each head has for itself is that of the head that the trace shows.
 
-    step  a name of `steps.STEPS`; raises KeyError for another
+    step  a name of `steps.STEPS`; raises KeyError for one that the trace does not have
     """
     shape, experiment = steps.BY_NAME[step], trace.experiment
     tokens = [_text(token) for token in experiment.tokens]
-    dimensions = [grid.column(j) for j in range(experiment.d_model)]
-    heads = {"tokens": [f"key {j} {token}".strip() for j, token in enumerate(tokens, 1)], "dimensions": dimensions}
-    names = {"tokens": [paste.harmless(token) for token in tokens], "dimensions": dimensions}
-    values = experiment.encodings if step == "encodings" else steps.matrix(trace, step).tolist()
+    key_tokens = [_text(token) for token in experiment.key_tokens or experiment.tokens]
+    axes = steps.headings(trace)
+    heads = axes | {"keys": [f"key {j} {token}".strip() for j, token in enumerate(key_tokens, 1)]}
+    names = axes | {"queries": [paste.harmless(token) for token in tokens]}
+    names["keys"] = [paste.harmless(token) for token in key_tokens]
+    typed = {"encodings": experiment.encodings, "key_encodings": experiment.key_encodings}
+    values = typed.get(step) or steps.matrix(trace, step).tolist()
     table = io.StringIO()
     writer = csv_format.writer(table, quoting=csv_format.QUOTE_NONNUMERIC)
-    writer.writerow(["token" if shape.rows == "tokens" else "", *heads[shape.columns]])
+    writer.writerow(["token" if shape.rows in ("queries", "keys") else "", *heads[shape.columns]])
     for name, row in zip(names[shape.rows], values, strict=True):
         writer.writerow([name, *("hidden" if x == -math.inf else "NaN" if math.isnan(x) else x for x in row)])
     return table.getvalue()
@@ -184,11 +215,20 @@ def _text(label: str) -> str:
 
 
 def zip_of_steps(trace: Trace, fingerprint: str | None = None) -> bytes:
-    """A zip with each step as CSV, in their order, and experiment.json: the same bytes for the same trace."""
-    contents = {
-        f"{i:02}_{step.name}.csv": csv(trace, step.name).encode("utf-8-sig")
-        for i, step in enumerate(steps.STEPS, start=1)
-    }
+    """A zip with each step as CSV, in their order, and experiment.json: the same bytes for the same trace.
+
+    Where there are several heads, the steps of each lie in a folder of its own: h1, h2, ...
+    """
+    contents = {}
+    numbered = list(enumerate(steps.of(trace), start=1))
+    for i, step in numbered:
+        if len(trace.heads) == 1 or step.name not in steps.OF_A_HEAD:
+            contents[f"{i:02}_{step.name}.csv"] = csv(trace, step.name).encode("utf-8-sig")
+    if len(trace.heads) > 1:
+        for head in map(trace.of_head, range(len(trace.heads))):
+            for i, step in numbered:
+                if step.name in steps.OF_A_HEAD:
+                    contents[f"h{head.shown + 1}/{i:02}_{step.name}.csv"] = csv(head, step.name).encode("utf-8-sig")
     contents["experiment.json"] = to_json(trace.experiment, trace, fingerprint).encode("ascii")
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as into:
@@ -210,13 +250,23 @@ _BIASES = (_PACKED_BIAS, *(f"{name.format(letter)}.bias" for letter in "qkv" for
 
 
 def to_safetensors(trace: Trace) -> bytes:
-    """The weights of a trace as a .safetensors file: w_q, w_k and w_v as nn.Linear stores them."""
+    """The weights of a trace as a .safetensors file: w_q, w_k and w_v as nn.Linear stores them.
+
+    Of several heads they are heads.0.w_q and so on, where heads that share keys and values have copies; w_o is beside
+    them in the paper's style.
+    """
     from safetensors.torch import save  # `import attention` needs torch alone
 
-    head = trace.heads[0]
-    names = ("w_q", "w_k", "w_v")
+    several = len(trace.heads) > 1
+    matrices = {
+        f"heads.{h}.{name}" if several else name: getattr(head, name)
+        for h, head in enumerate(trace.heads)
+        for name in ("w_q", "w_k", "w_v")
+    }
+    if trace.w_o is not None:
+        matrices["w_o"] = trace.w_o
     # copies, because the library refuses tensors that share memory
-    return save({name: getattr(head, name).cpu().clone(memory_format=torch.contiguous_format) for name in names})
+    return save({name: m.cpu().clone(memory_format=torch.contiguous_format) for name, m in matrices.items()})
 
 
 def read_safetensors(data: bytes, d_model: int) -> tuple[Matrix, Matrix, Matrix]:

@@ -7,6 +7,7 @@ import hashlib
 import math
 import struct
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from attention.experiment import Experiment
@@ -21,10 +22,10 @@ _READABLE = str.maketrans("ABCDEFGHIJKLMNOPQRSTUVWXYZ234567", "0123456789ABCDEFG
 def fingerprint(trace: Trace) -> str:
     """The first 40 bits of a SHA-256 over all that an experiment is and gives, as "K3F9-9QZ2".
 
-    It covers tokens, encodings, seed, mask and given weights, and the bits of the output in float32; not the device.
-    The same numbers have the same fingerprint on every machine, and other numbers another one, except by a chance of
-    1 in 2**40. Two devices or processors whose outputs differ in the last bit alone, or in the sign of a zero, differ
-    here.
+    It covers tokens, encodings, seed, mask, given weights, model and second sequence, and the bits of the output in
+    float32; not the device. The same numbers have the same fingerprint on every machine, and other numbers another one,
+    except by a chance of 1 in 2**40. Two devices or processors whose outputs differ in the last bit alone, or in the
+    sign of a zero, differ here.
     """
     output = trace.output.float()
     # a NaN's sign is the processor's affair, and says nothing
@@ -37,9 +38,18 @@ def fingerprint(trace: Trace) -> str:
 def _experiment(experiment: Experiment) -> bytes:
     """The experiment as bytes; each part begins with its size, so that no two experiments share them."""
     given = experiment.weights or ()
-    parts = [_text("attention fingerprint 1"), _size(experiment.n), *map(_text, experiment.tokens)]
+    parts = [
+        _text("attention fingerprint 1" if experiment.is_plain else "attention fingerprint 2"),
+        _size(experiment.n),
+        *map(_text, experiment.tokens),
+    ]
     parts += [_matrix(experiment.encodings, "d"), struct.pack("<I", experiment.seed), _text(experiment.mask)]
     parts += [_size(len(given)), *(_matrix(m, "d") for m in given)]
+    if not experiment.is_plain:
+        model = [f"{field.name} {getattr(experiment.model, field.name)!r}" for field in fields(experiment.model)]
+        parts += [_size(len(model)), *map(_text, model)]
+    if experiment.crosses:
+        parts += [_size(experiment.n_keys), *map(_text, experiment.key_tokens), _matrix(experiment.key_encodings, "d")]
     return b"".join(parts)
 
 

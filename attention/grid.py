@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from attention.experiment import LIMITS, Experiment, ExperimentError
+from attention.experiment import LIMITS, Experiment, ExperimentError, Matrix
 
 # [0-9] and not \d, which takes digits of every script
 _NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
@@ -42,7 +42,16 @@ class Reading(NamedTuple):
 
 def of(experiment: Experiment) -> Grid:
     """The grid that shows an experiment: every number in the shortest way that reads back as the same number."""
-    return Grid(experiment.tokens, tuple(tuple(plain(x) for x in row) for row in experiment.encodings))
+    return _of(experiment.tokens, experiment.encodings)
+
+
+def of_keys(experiment: Experiment) -> Grid | None:
+    """The grid of the second sequence, to which keys and values belong; None without one."""
+    return _of(experiment.key_tokens, experiment.key_encodings) if experiment.crosses else None
+
+
+def _of(tokens: tuple[str, ...], encodings: Matrix) -> Grid:
+    return Grid(tokens, tuple(tuple(plain(x) for x in row) for row in encodings))
 
 
 def plain(x: float) -> str:
@@ -84,27 +93,33 @@ def _hint(text: str) -> str:
     return "write digits with a point, such as 1.5"
 
 
-def read(grid: Grid) -> Reading:
-    """Read every cell; one bad cell gives no encodings, and each bad cell one problem that names it."""
+def read(grid: Grid, of: str = "") -> Reading:
+    """Read every cell; one bad cell gives no encodings, and each bad cell one problem that names it.
+
+    of  "key_" for the second sequence: its fields' names begin so
+    """
     problems: list[ExperimentError] = []
     rows: list[tuple[float, ...]] = []
     for i, (label, texts) in enumerate(zip(grid.labels, grid.cells, strict=True)):
         if len(label) > LIMITS.label_characters:
             rule = f"is longer than {LIMITS.label_characters} characters"
-            problems.append(ExperimentError("tokens", rule, label, i))
+            problems.append(ExperimentError(f"{of}tokens", rule, label, i))
         row: list[float] = []
         for j, text in enumerate(texts):
             try:
                 row.append(number(text))
             except ValueError as error:
-                problems.append(ExperimentError("encodings", str(error), text, i, j))
+                problems.append(ExperimentError(f"{of}encodings", str(error), text, i, j))
         rows.append(tuple(row))
     return Reading(None if problems else tuple(rows), tuple(problems))
 
 
 def words(problem: ExperimentError) -> str:
     """A problem as the page says it beside the grid: "token 2, d1: `1,5` is not a number; write 1.5"."""
-    place = f"token {(problem.row or 0) + 1}, {'label' if problem.column is None else f'd{problem.column + 1}'}"
+    sequence = "second sequence, " if problem.field.startswith("key_") else ""
+    place = (
+        f"{sequence}token {(problem.row or 0) + 1}, {'label' if problem.column is None else f'd{problem.column + 1}'}"
+    )
     value = str(problem.value)
     quoted = value if len(value) <= 40 else value[:39] + "…"
     return f"{place}: `{quoted}` {problem.rule}" if value.strip() else f"{place}: the cell {problem.rule}"

@@ -34,7 +34,7 @@ _OPERATIONS = {
 
 def place(step: str, row: int, column: int) -> str:
     """A cell as a person finds it, counted from 1: "query 2, key 1", "token 2, d1"."""
-    if steps.BY_NAME[step].columns == "tokens":
+    if steps.BY_NAME[step].columns == "keys":
         return f"query {row + 1}, key {column + 1}"
     return f"token {row + 1}, d{column + 1}"
 

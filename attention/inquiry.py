@@ -59,8 +59,11 @@ class Inquiry:
     """One paste and one experiment: what reproduces the one with the other. Raises PasteError, ExperimentError."""
 
     def __init__(self, experiment: Experiment, pasted: Pasted, step: str | None) -> None:
-        if step is not None and step not in steps.BY_NAME:
-            raise ExperimentError("step", f"must be one of {', '.join(steps.BY_NAME)}", step)
+        names = [each.name for each in steps.PLAIN]
+        if step is not None and step not in names:
+            raise ExperimentError("step", f"must be one of {', '.join(names)}", step)
+        if not experiment.is_plain:
+            raise ExperimentError("model", "must be plain attention of one sequence here", experiment.model)
         self.experiment = replace(experiment, device="cpu")
         self.pasted: PastedMatrix = pasted_matrix.read(pasted)
         self.step = step

@@ -160,8 +160,12 @@ def leak(experiment: Experiment, amount: float = 1.0, kernel: str = "ours", dtyp
     would decide how it is rounded, and rows would move that nothing reached. The gradient's way is Karpathy's: take the
     sum of one output row, go backward, look where the gradient is not 0, https://karpathy.github.io/2019/04/25/recipe/
 
-    Raises ExperimentError for an amount that some token is too large for, or too small, and where PyTorch refuses.
+    Raises ExperimentError for an amount that some token is too large for, or too small, where PyTorch refuses, and for
+    anything but plain attention, which is what the kernels compute here: experiment.plain() has the same tokens.
     """
+    if not experiment.is_plain:
+        rule = "must be plain attention of one sequence here"
+        raise ExperimentError("model", rule, "two sequences" if experiment.crosses else experiment.model)
     amount = _amount(amount)
     if kernel not in KERNELS:
         raise ExperimentError("kernel", f"must be one of {', '.join(KERNELS)}", kernel)
@@ -171,7 +175,7 @@ def leak(experiment: Experiment, amount: float = 1.0, kernel: str = "ours", dtyp
         trace = run(experiment, dtype)
     except (TypeError, RuntimeError) as error:  # mps has no float64
         raise ExperimentError("dtype", f"cannot be had on {experiment.device}: {_first_line(error)}", dtype) from None
-    head, x = trace.heads[0], trace.encodings
+    head, x = trace.head, trace.encodings
     w, mask, way = Weights(head.w_q, head.w_k, head.w_v), head.mask, KERNELS[kernel]
     try:
         moved = _moved(lambda x: way.compute(x, x, w, mask), _changed(x, amount), x)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from attention.core import Trace
-from attention.experiment import Experiment
+from attention.experiment import Experiment, Model
 
 MASKED_SELF_ATTENTION_OUTPUT = ((0.6038, 0.7434), (-0.0062, 0.6072), (3.4989, 2.2427))
 """What the lesson's code prints for `masked_self_attention()`, to 4 decimals."""
@@ -52,6 +52,33 @@ def a_long_one() -> Experiment:
     angles = [[i / 10_000 ** (j // 2 / 8) for j in range(16)] for i in range(64)]
     encodings = [[round(math.cos(a) if j % 2 else math.sin(a), 2) for j, a in enumerate(row)] for row in angles]
     return Experiment([str(i) for i in range(64)], encodings, mask="causal+window.8")  # type: ignore[arg-type]
+
+
+def encoder_decoder_attention() -> Experiment:
+    """The course's encoder-decoder attention: the first two tokens ask, all three answer; no mask, seed 42."""
+    lesson = masked_self_attention()
+    return replace(
+        lesson,
+        tokens=lesson.tokens[:2],
+        encodings=lesson.encodings[:2],
+        mask="none",
+        key_tokens=lesson.tokens,
+        key_encodings=lesson.encodings,
+    )
+
+
+def multi_head_attention() -> Experiment:
+    """The course's multi-head attention: two heads on the lesson's encodings, no mask, seed 42."""
+    return replace(masked_self_attention(), mask="none", model=Model(heads=2))
+
+
+def heads_of_today() -> Experiment:
+    """A causal sentence as today's models attend: four heads in pairs that share keys and values, rotary positions."""
+    meaning = {"the": (1, 0, 0, 0.2), "cat": (0, 1.5, 0.3, 0), "sat": (0, 0.4, 1.8, 0.5)}
+    words = ("the", "cat", "sat", "the", "cat")
+    encodings = tuple(meaning[word] + meaning[word][::-1] for word in words)
+    model = Model(heads=4, kv_heads=2, style="paper", positions="rotary.half")
+    return Experiment(words, encodings, seed=7, model=model)
 
 
 class Example(NamedTuple):
@@ -100,6 +127,24 @@ def examples() -> tuple[Example, ...]:
             "64 tokens of 16 numbers: the encodings of positions, under a sliding window of 8 keys.",
             "Vaswani et al. 2017, “Attention Is All You Need”, section 3.5",
             a_long_one(),
+        ),
+        Example(
+            "Two sequences",
+            "Encoder-decoder attention: the first two tokens ask, keys and values are all three tokens'.",
+            _COURSE,
+            encoder_decoder_attention(),
+        ),
+        Example(
+            "Two heads",
+            "As the course has it: each head keeps both dimensions, and the heads' outputs stand side by side.",
+            _COURSE,
+            multi_head_attention(),
+        ),
+        Example(
+            "Heads of today",
+            "Four heads in pairs that share keys and values, and rotary positions: equal words have other scores.",
+            f"{_OURS}; the model after Llama 2 70B, Touvron et al. 2023",
+            heads_of_today(),
         ),
     )
 

@@ -4,15 +4,24 @@
 
     t           once a token, its label; left out where all are empty
     x           the encodings: "," between numbers, "_" between rows, each number the shortest text that is exactly it
+    kt, kx      the second sequence, to which keys and values belong, written as t and x are
     wq, wk, wv  weights given instead of drawn, written as x is
-    z           t, x, wq, wk and wv together, where they are too long to be read: base64url of their text, by zlib
+    z           all of the above together, where it is too long to be read: base64url of its text, by zlib
+    heads, kv   how many heads there are, and how many of keys and values where heads share them
+    style       "course" or "paper"
+    pos         positions: "none", "sinusoidal", "learned", "rotary.interleaved", "rotary.half" or "alibi"
+    scale       "d_k", "d_model", "none", or the number that similarities are multiplied by
+    cap, sink   the soft cap and the sink of the scores, a number each
     seed, mask, device   the page's small controls, as they stand in its address; a mask is what `masks` reads
     cell        the pinned cell, such as weights.1.0
     v           the version of all but the small controls and the cell; it stands last, so that a link which was cut off
                 on its way is known by its absence
 
-What is left out is the lesson's. A matrix may also be its floats, little-endian, in base64url, after the number of its
-columns and their type as `struct` names it: 2f:AAAAPwAAAMA is 0.5,-2. Parameters of other names are ignored.
+What is left out is the lesson's, which has one head and one sequence, and changes no scores. A matrix may also be its
+floats, little-endian, in base64url, after the number of its columns and their type as `struct` names it:
+2f:AAAAPwAAAMA is 0.5,-2. Parameters of other names are ignored. Four heads, of which two share keys and values each:
+
+    heads=4&kv=2&style=paper&pos=rotary.half&scale=d_model&cap=30&sink=0.5&v=1
 """
 
 from __future__ import annotations
@@ -23,25 +32,40 @@ import struct
 import zlib
 from dataclasses import replace
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, quote
 
 from attention import grid, lessons, masks
 from attention.experiment import DEVICES, LIMITS, Experiment, ExperimentError, Matrix
+from attention.model import PLAIN, POSITIONS, SCALES, STYLES, Model
 
 VERSION = "1"
 LIMIT = 1_900
 """The longest query that is written: mail and chat carry addresses of 2,000 characters, 100 of them the server's."""
 LONGEST = 100_000
 """The longest text that is read at all."""
-UNPACKED = 500_000
+UNPACKED = 700_000
 """The longest text that z may stand for; that of the largest experiment is shorter."""
 
 LESSON = lessons.masked_self_attention()
 WEIGHTS = {"wq": "w_q", "wk": "w_k", "wv": "w_v"}
-PACKED = ("t", "x", *WEIGHTS)
+MODEL = {
+    "heads": "heads",
+    "kv": "kv_heads",
+    "style": "style",
+    "pos": "positions",
+    "scale": "scale",
+    "cap": "soft_cap",
+    "sink": "sink",
+}
+"""The parameters of the model, and the fields of `Model` that they stand for."""
+PACKED = ("t", "x", "kt", "kx", *WEIGHTS)
+"""The parameters that z may stand for."""
+CONTENT = ("z", *PACKED, *MODEL)
+"""All parameters that need the version: every one but v itself, the small controls and the cell."""
 _PARAMETERS = 1_000
-# the largest experiment, with every separator escaped by a browser, needs fewer; each costs 200 bytes to read
+# the labels of the largest experiment, and all separators of what a text may hold beside them, need fewer; each costs
+# 200 bytes to read
 _ESCAPES = 40_000
 _SHOWN = 40
 # base64 of the most numbers there can be, in their longer type; more is not decoded
@@ -91,7 +115,8 @@ def write(experiment: Experiment, cell: str | None = None) -> str:
     't=a%20b&t=%3Cb%3E&x=1,-0.5_0.1,2e-07&mask=none&cell=weights.1.0&v=1'
     """
     small = {name: str(getattr(experiment, name)) for name in ("seed", "mask", "device")}
-    rest = [f"{name}={quote(value, safe='+')}" for name, value in small.items() if value != str(getattr(LESSON, name))]
+    rest = _model_parameters(experiment.model)
+    rest += [f"{name}={quote(value, safe='+')}" for name, value in small.items() if value != str(getattr(LESSON, name))]
     rest += [f"cell={_quoted(cell)}"] if cell else []
     rest += [f"v={VERSION}"]
     readable = "&".join([*_content(experiment, shortest=False), *rest])
@@ -107,8 +132,9 @@ def read(text: str) -> tuple[Experiment, list[Problem]]:
     """The experiment that a link's query string, or its whole address, stands for; never raises.
 
     Every problem is said, and all else is kept: a bad seed, mask or device is the default; bad encodings are the
-    lesson's, with its tokens; bad weights are those that the seed draws; a label that is too long is cut. A text of
-    more than LONGEST characters is not looked at, and nothing is made that is larger than the largest experiment.
+    lesson's, with its tokens; a bad second sequence is left out; what is bad in the model, or does not go with the
+    rest, is the lesson's; bad weights are those that the seed draws; a label that is too long is cut. A text of more
+    than LONGEST characters is not looked at, and nothing is made that is larger than the largest experiment.
 
     Whether the machine has the device, and the experiment the pinned cell, is not asked here.
     """
@@ -124,13 +150,19 @@ def read(text: str) -> tuple[Experiment, list[Problem]]:
     if _is_of_this_version(given, problems):
         content = _unpacked(given, problems)
         experiment = _with_tokens(experiment, content, problems)
+        experiment = _with_keys(experiment, content, problems)
+        experiment = _with_model(experiment, given, problems)
         experiment = _with_weights(experiment, content, problems)
     return experiment, problems
 
 
 def cell(text: str) -> str | None:
     """The pinned cell of a link, as it stands there; None without one, or where it is given more than once."""
-    return _one("cell", _given(text, []), [], "") or None
+    found = _one("cell", _given(text, []), [], "") or None
+    try:
+        return found and _decoded(found)
+    except UnicodeError:
+        return found
 
 
 # --- writing --------------------------------------------------------------------------------------------------------
@@ -142,15 +174,30 @@ def _quoted(text: str) -> str:
 
 
 def _content(experiment: Experiment, shortest: bool) -> list[str]:
-    """Tokens, encodings and weights as parameters, with each matrix in numbers or in what packs shortest."""
-    matrices: dict[str, Matrix] = {}
-    labels: tuple[str, ...] = ()
-    if (experiment.tokens, experiment.encodings) != (LESSON.tokens, LESSON.encodings):
-        labels = experiment.tokens if any(experiment.tokens) else ()
-        matrices["x"] = experiment.encodings
-    matrices |= zip(WEIGHTS, experiment.weights or (), strict=False)
+    """Both sequences and weights as parameters, with each matrix in numbers or in what packs shortest."""
     form = _shortest if shortest else _numbers
-    return [*(f"t={_quoted(label)}" for label in labels), *(f"{name}={form(m)}" for name, m in matrices.items())]
+    parameters = []
+    if (experiment.tokens, experiment.encodings) != (LESSON.tokens, LESSON.encodings):
+        parameters += _labels("t", experiment.tokens)
+        parameters += [f"x={form(experiment.encodings)}"]
+    if experiment.crosses:
+        parameters += _labels("kt", experiment.key_tokens)
+        parameters += [f"kx={form(experiment.key_encodings)}"]
+    return parameters + [f"{name}={form(m)}" for name, m in zip(WEIGHTS, experiment.weights or (), strict=False)]
+
+
+def _labels(name: str, labels: tuple[str, ...]) -> list[str]:
+    return [f"{name}={_quoted(label)}" for label in labels] if any(labels) else []
+
+
+def _model_parameters(model: Model) -> list[str]:
+    """What is not the lesson's in a model, as parameters."""
+    values = {name: getattr(model, field) for name, field in MODEL.items()}
+    return [
+        f"{name}={grid.plain(value) if isinstance(value, float) else value}"
+        for name, value in values.items()
+        if value != getattr(PLAIN, MODEL[name])
+    ]
 
 
 def _numbers(matrix: Matrix) -> str:
@@ -215,12 +262,19 @@ def _seed(given: Given, problems: list[Problem]) -> int:
     text = _one("seed", given, problems, "the default is used")
     if text is None:
         return LESSON.seed
+    try:
+        return _whole(text, 0, LIMITS.seed)
+    except ValueError as error:
+        problems.append(Problem("seed", str(error), _short(text), "the default is used"))
+        return LESSON.seed
+
+
+def _whole(text: str, least: int, most: int) -> int:
+    """A whole number in the digits 0 to 9. Raises ValueError, whose text is the rule."""
     # counted before it is converted: ten digits hold every seed
-    if text.isascii() and text.isdecimal() and len(text) <= 10 and int(text) <= LIMITS.seed:
+    if text.isascii() and text.isdecimal() and len(text) <= 10 and least <= int(text) <= most:
         return int(text)
-    rule = f"is not a whole number from 0 to {LIMITS.seed}"
-    problems.append(Problem("seed", rule, _short(text), "the default is used"))
-    return LESSON.seed
+    raise ValueError(f"is not a whole number from {least} to {most}")
 
 
 def _name(field: str, names: tuple[str, ...], default: str, given: Given, problems: list[Problem]) -> str:
@@ -246,7 +300,7 @@ def _mask(given: Given, problems: list[Problem]) -> str:
 
 
 def _is_of_this_version(given: Given, problems: list[Problem]) -> bool:
-    """May tokens, encodings and weights be read? Where the version is missing they may, but that is said."""
+    """May all but the small controls be read? Where the version is missing it may, but that is said."""
     if "v" in given:
         used = "the lesson's tokens and encodings are used"
         version = _one("v", given, problems, used, "version")
@@ -254,7 +308,7 @@ def _is_of_this_version(given: Given, problems: list[Problem]) -> bool:
             rule = f"is not known here, where links have version {VERSION}"
             problems.append(Problem("version", rule, _short(version), used))
         return version == VERSION
-    if not given.keys().isdisjoint((*PACKED, "z")):
+    if not given.keys().isdisjoint(CONTENT):
         rule = "is missing, so the link may have been cut off on its way"
         problems.append(Problem("version", rule, None, "what is left of the link is shown"))
     return True
@@ -317,11 +371,41 @@ def _with_tokens(experiment: Experiment, given: Given, problems: list[Problem]) 
     return replace(experiment, tokens=tuple(_label(t, i, problems) for i, t in enumerate(labels)) or experiment.tokens)
 
 
-def _label(value: str, position: int, problems: list[Problem]) -> str:
-    """Any text; what is not UTF-8 is replaced and what is too long is cut, which never touches the numbers."""
-    field = f"token {position + 1}"
+def _with_keys(experiment: Experiment, given: Given, problems: list[Problem]) -> Experiment:
+    """The same with the second sequence, which must be as wide as the first."""
+    used = "it is left out"
+    labels = given.get("kt", [])
+    if "kx" not in given:
+        if labels:
+            problems.append(Problem("second sequence", "has tokens without encodings", None, used))
+        return experiment
+    x = _one("kx", given, problems, used, "second sequence")
+    if x is None:
+        return experiment
     try:
-        label = value.encode("utf-8", "surrogateescape").decode("utf-8", "surrogatepass")
+        encodings = _matrix("key_encodings", x)
+        experiment = replace(experiment, key_tokens=("",) * (len(labels) or len(encodings)), key_encodings=encodings)
+    except ExperimentError as error:
+        problems.append(_problem(error, used))
+        return experiment
+    if not labels:
+        return experiment
+    return replace(experiment, key_tokens=tuple(_label(t, i, problems, _SECOND) for i, t in enumerate(labels)))
+
+
+def _decoded(value: str) -> str:
+    """A value as text, in which halves of characters are let through. Raises UnicodeError where it is not UTF-8."""
+    return value.encode("utf-8", "surrogateescape").decode("utf-8", "surrogatepass")
+
+
+_SECOND = "second sequence, "
+
+
+def _label(value: str, position: int, problems: list[Problem], of: str = "") -> str:
+    """Any text; what is not UTF-8 is replaced and what is too long is cut, which never touches the numbers."""
+    field = f"{of}token {position + 1}"
+    try:
+        label = _decoded(value)
     except UnicodeError:
         label = value.encode("utf-8", "replace").decode("utf-8")
         problems.append(Problem(field, "is not text in UTF-8", _short(label), "“?” stands for what cannot be read"))
@@ -329,6 +413,59 @@ def _label(value: str, position: int, problems: list[Problem]) -> str:
         rule = f"is longer than {LIMITS.label_characters} characters"
         problems.append(Problem(field, rule, _short(label), "it is cut"))
     return label[: LIMITS.label_characters]
+
+
+# by field of Model: what a person calls it, and what is there instead of a bad one
+_MODEL_WORDS = {
+    "heads": ("number of heads", "one head is used"),
+    "kv_heads": ("number of key and value heads", "each head has keys and values of its own"),
+    "style": ("style", "the course's is used"),
+    "positions": ("positions", "none are used"),
+    "scale": ("scale", "1 / sqrt(d_k) is used"),
+    "soft_cap": ("soft cap", "none is used"),
+    "sink": ("sink", "none is used"),
+}
+
+
+def _with_model(experiment: Experiment, given: Given, problems: list[Problem]) -> Experiment:
+    """The same with the model; each value that is bad, or that the others or the encodings do not allow, is neutral."""
+    values: dict[str, Any] = {}
+    texts: dict[str, str] = {}
+    for name, field in MODEL.items():
+        words, used = _MODEL_WORDS[field]
+        text = _one(name, given, problems, used, words)
+        if text is None:
+            continue
+        texts[field] = text
+        try:
+            values[field] = _model_value(field, text)
+        except ValueError as error:
+            problems.append(Problem(words, str(error), _short(text), used))
+    while True:  # each round takes one value away, so there are few
+        try:
+            return replace(experiment, model=Model(**values))
+        except ExperimentError as error:
+            words, used = _MODEL_WORDS[error.field]
+            problems.append(Problem(words, error.rule, _short(texts[error.field]), used))
+            del values[error.field]
+            if error.field == "heads":  # of which there is one now, for which there are no others to share with
+                values.pop("kv_heads", None)
+
+
+def _model_value(field: str, text: str) -> str | int | float:
+    """One value of a model, by itself. Raises ValueError, whose text is the rule."""
+    if field in ("heads", "kv_heads"):
+        return _whole(text, 1, LIMITS.heads)
+    known = {"style": STYLES, "positions": POSITIONS, "scale": SCALES}.get(field, ())
+    if text in known:
+        return text
+    if field in ("style", "positions"):
+        raise ValueError(f"is not {', '.join(known[:-1])} or {known[-1]}")
+    try:
+        return _number(field, text, 0, 0)
+    except ExperimentError as error:
+        other = f" and not {', '.join(known[:-1])} or {known[-1]}" if known else ""
+        raise ValueError(f"{error.rule}{other}") from None
 
 
 def _with_weights(experiment: Experiment, given: Given, problems: list[Problem]) -> Experiment:
@@ -404,6 +541,7 @@ def _unpacked_floats(field: str, text: str) -> Matrix:
 def _problem(error: ExperimentError, used: str) -> Problem:
     """An error of the engine in the link's words; how many there are of something is part of the rule."""
     place = str(error).partition(":")[0].removeprefix("encodings, ")
+    place = re.sub(r"\Akey_(encodings|tokens)", "second sequence", place)
     if isinstance(error.value, int):
         return Problem(place, f"{error.rule}, not {error.value}", None, used)
     return Problem(place, error.rule, _short(str(error.value)) or None, used)

@@ -17,7 +17,7 @@ from attention.faulty_attention import COMPARED, MIXED, SCALED, SOFTENED
 from attention.faulty_inputs import DRAWN, PRECISION, PROJECTED
 from attention.faulty_masks import EMPTY_ROWS, MASKS
 from attention.recipe import RIGHT, Cook, Mistake
-from attention.steps import STEPS
+from attention.steps import PLAIN
 
 MISTAKES: tuple[Mistake, ...] = (
     *EMPTY_ROWS,
@@ -56,5 +56,5 @@ def made(experiment: Experiment, *ids: str) -> dict[str, Tensor]:
             raise ExperimentError("mistake", "cannot be made with weights that are given", name)
         recipe, taken = mistake.change(recipe), taken | mistake.parts
     cook = Cook(experiment)
-    numbers = {step.name: cook.make(recipe, step.name) for step in STEPS}
+    numbers = {step.name: cook.make(recipe, step.name) for step in PLAIN}
     return {name: value for name, value in numbers.items() if value is not None}

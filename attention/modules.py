@@ -7,10 +7,13 @@ get the course's numbers.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor, nn
 
-from attention.core import HIDDEN, Trace, attend
+from attention.core import HIDDEN, Trace, attend, softmax
+from attention.model import PLAIN
 
 COURSE_FILL = -1e9
 """The course hides with masked_fill(mask, value=-1e9); kept, so that a row with every key hidden is uniform too."""
@@ -95,17 +98,33 @@ class MultiHeadAttention(nn.Module):
 def course_fill(trace: Trace) -> float:
     """What a notebook must hide with to get a trace's numbers: the course's -1e9 where that will do, else -inf.
 
-    It will not do where the scores themselves come near -1e9.
+    It will not do where the scores themselves come near -1e9, nor for a query that sees no key. Every head is asked.
     """
-    head = trace.heads[0]
-    by_the_course = torch.softmax(head.scores.masked_fill(head.mask, COURSE_FILL), dim=-1)
-    return COURSE_FILL if torch.equal(by_the_course, head.weights) else HIDDEN
+    for head in trace.heads:
+        scores = next(each for each in (head.capped_scores, head.biased_scores, head.scores) if each is not None)
+        by_the_course = softmax(scores.masked_fill(head.mask, COURSE_FILL), trace.experiment.model.sink)
+        if not torch.equal(by_the_course, head.weights):
+            return HIDDEN
+    return COURSE_FILL
 
 
-def module_of(trace: Trace) -> MaskedSelfAttention:
-    """The course's module holding the weights of a trace, made without touching the global random state."""
+def is_of_the_course(trace: Trace) -> bool:
+    """Does a class of the course compute each head of a trace? It does not rotate, nor change scores."""
+    model = trace.experiment.model
+    positions = "none" if model.adds_positions else model.positions  # those are in the encodings that it is given
+    return model.style == "course" and replace(model, heads=1, positions=positions) == PLAIN
+
+
+def module_of(trace: Trace) -> SelfAttention:
+    """The course's class holding the weights of the head that is shown: Attention for two sequences.
+
+    Made without touching the global random state. Raises ValueError where the course has no class for the model.
+    """
+    if not is_of_the_course(trace):
+        raise ValueError(f"the course has no class for {trace.experiment.model}")
+    made = Attention if trace.experiment.crosses else MaskedSelfAttention
     with torch.device("meta"):  # on this device nothing is drawn
-        module = MaskedSelfAttention(trace.experiment.d_model, row_dim=0, col_dim=1)
-    head = trace.heads[0]
+        module = made(trace.experiment.d_model, row_dim=0, col_dim=1)
+    head = trace.head
     module.load_state_dict({"W_q.weight": head.w_q, "W_k.weight": head.w_k, "W_v.weight": head.w_v}, assign=True)
     return module

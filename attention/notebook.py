@@ -6,9 +6,10 @@ import html
 import math
 from typing import TYPE_CHECKING, Any
 
-from attention import empty, shown, steps
+from attention import empty, printed, shown, steps
 from attention.core import Trace, run
 from attention.experiment import Experiment
+from attention.explain import FROM_PERCENTAGES
 
 if TYPE_CHECKING:
     from attention.explain import Derivation
@@ -26,25 +27,29 @@ def show(what: Experiment | Trace) -> Any:
 
 
 def trace_html(trace: Trace) -> str:
-    """Every step of a trace as HTML tables, with formula and course name; all text is escaped."""
+    """Every step of a trace as HTML tables, with formula and course name, those of every head; all text is escaped."""
+    return "\n".join(_table(of_head, step, title) for title, of_head, step in printed.in_order(trace))
+
+
+def _table(trace: Trace, step: steps.Step, title: str) -> str:
     axes = steps.headings(trace)
-    return "\n".join(_table(trace, step, axes) for step in steps.STEPS)
-
-
-def _table(trace: Trace, step: steps.Step, axes: dict[steps.Axis, list[str]]) -> str:
     hides = step.name in ("mask", "masked_scores", "weights")
-    hidden = trace.heads[0].mask.tolist()
+    hidden = trace.head.mask.tolist()
     head = "".join(f"<th>{html.escape(name)}</th>" for name in axes[step.columns])
     rows = []
     for i, (label, row) in enumerate(zip(axes[step.rows], steps.matrix(trace, step.name).tolist(), strict=True)):
         cells = "".join(f"<td>{_cell(step, x, hides and hidden[i][j])}</td>" for j, x in enumerate(row))
         rows.append(f"<tr><th>{html.escape(label)}</th>{cells}</tr>")
-    none = empty.words(trace.heads[0].mask) if step.name in ("weights", "output") else ""
-    caption = (
-        f"{step.title}: {steps.formula(trace, step.name)} ({step.course}){f'. {none}: 0 ÷ 0 is NaN' if none else ''}"
-    )
-    caption = html.escape(caption)
+    caption = html.escape(_caption(trace, step, title))
     return f"<table><caption>{caption}</caption><tr><th></th>{head}</tr>{''.join(rows)}</table>"
+
+
+def _caption(trace: Trace, step: steps.Step, title: str) -> str:
+    """The step's title, formula and course name, and the queries that see no key where that makes NaN."""
+    course = f" ({step.course})" if step.course else ""
+    said = f"{title}: {steps.formula(trace, step.name)}{course}"
+    none = empty.words(trace.head.mask) if step.name in FROM_PERCENTAGES and trace.blind.any() else ""
+    return f"{said}. {none}: 0 ÷ 0 is NaN" if none else said
 
 
 def _cell(step: steps.Step, value: float, hidden: bool) -> str:
@@ -60,4 +65,6 @@ def derivation_html(derivation: Derivation) -> str:
     from attention import arithmetic
 
     lines = "<br>".join(html.escape(arithmetic.plain(line)) for line in arithmetic.lines(derivation))
-    return f"<b>{html.escape(derivation.step)}[{derivation.row}, {derivation.col}]</b><br>{lines}"
+    many = len(derivation.trace.heads) > 1 and derivation.step in steps.OF_A_HEAD
+    of = f"heads[{derivation.head}]." if many else ""
+    return f"<b>{of}{html.escape(derivation.step)}[{derivation.row}, {derivation.col}]</b><br>{lines}"

@@ -11,6 +11,8 @@ import torch
 from torch import Tensor
 
 Pairing = Literal["interleaved", "half"]
+BASE = 10_000.0
+"""The pairs turn by frequencies from 1 down to nearly 1 / BASE."""
 
 
 def sinusoidal(n: int, d_model: int) -> Tensor:
@@ -42,7 +44,7 @@ def learned(seed: int, n: int, d_model: int) -> Tensor:
     return torch.empty(n, d_model).normal_(generator=generator)
 
 
-def rotated(x: Tensor, pairing: Pairing = "interleaved", base: float = 10_000.0, first: int = 0) -> Tensor:
+def rotated(x: Tensor, pairing: Pairing = "interleaved", base: float = BASE, first: int = 0) -> Tensor:
     """Rotate each pair of numbers of a query or key in its plane, by position p times base^(-2i / d) for pair i.
 
     The dot product of a rotated query and a rotated key depends on the distance of their positions alone.

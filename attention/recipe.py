@@ -65,7 +65,7 @@ class Recipe:
     """
 
     encode: Callable[[Tensor], Tensor] = lambda x: x
-    draw: Callable[[Experiment], Projections] = lambda experiment: Projections(*weights.of(experiment))
+    draw: Callable[[Experiment], Projections] = lambda experiment: Projections(*weights.of(experiment).heads[0])
     dtype: torch.dtype = torch.float32
     decimals: int | None = None
     linear: Callable[[Tensor, Tensor], Tensor] = lambda x, w: x @ w.mT

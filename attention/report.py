@@ -7,18 +7,29 @@ import hashlib
 import html as markup
 import math
 import re
+from collections.abc import Iterator
 
-from attention import empty, files, grid, labels, masks, shown, steps
+from attention import empty, files, masks, model_words, shown, steps
 from attention.core import Trace
 
 _SECTIONS = {
     "encodings": "1 · Queries, keys, values",
     "similarities": "2 · Scores and mask",
     "weights": "3 · Percentages and output",
+    "joined": "4 · Heads joined",
 }
-"""The heading that stands before a step."""
+"""The heading that stands before a step, where there is one head."""
 
-_LINES = ("w_k", "w_v", "mask")
+_OF_HEADS = {
+    "encodings": ("h2", "Encodings"),
+    "w_q": ("h3", "Queries, keys, values"),
+    "similarities": ("h3", "Scores and mask"),
+    "weights": ("h3", "Percentages and output"),
+    "joined": ("h2", "Heads joined"),
+}
+"""The same where there are several; those of a head stand below its number."""
+
+_LINES = ("key_encodings", "w_q", "w_k", "w_v", "distances", "mask")
 """Steps that begin a line of their own, as an equation does."""
 
 _LEVELS = 20
@@ -69,25 +80,32 @@ _POLICY = "default-src 'none'; base-uri 'none'; form-action 'none'; style-src 's
 )
 
 
-def html(trace: Trace, date: str, fingerprint: str | None = None, title: str = "Masked self-attention") -> str:
-    """A report of a trace: every step as a table with its formula, then the experiment as JSON.
+def html(trace: Trace, date: str, fingerprint: str | None = None, title: str | None = None) -> str:
+    """A report of a trace: every step of every head as a table with its formula, then the experiment as JSON.
 
     Numbers are tinted by sign and size and rounded to 4 decimals, the whole number in the cell's title; what the mask
     hides is hatched. Light or dark as the reader's system is. All text is escaped; there is no script, and a policy in
     the file forbids one. The same arguments give the same text.
 
-    date  how it is to be written in the report
+    date   how it is to be written in the report
+    title  of the page; None for what it shows
     """
-    sections: list[str] = []
-    for step in steps.STEPS:
-        heading = _SECTIONS.get(step.name)
-        if heading or step.name in _LINES:
-            sections.append("</div>" if sections else "")
-            sections.append(f"<h2>{_text(heading)}</h2>" if heading else "")
-            sections.append('<div class="steps">')
-        sections.append(_figure(trace, step))
     experiment = trace.experiment
-    about = [date, f"{experiment.n} × {experiment.d_model} numbers", f"mask: {masks.title(experiment.mask)}"]
+    title = title or ("Masked self-attention" if experiment.is_plain else "Attention, every number")
+    several = len(trace.heads) > 1
+    sections: list[str] = []
+    for view, step in _in_order(trace):
+        level, heading = _OF_HEADS.get(step.name, ("", "")) if several else ("h2", _SECTIONS.get(step.name, ""))
+        alone = step.name == "w_q" and trace.positions is None and trace.key_encodings is None
+        if heading or (step.name in _LINES and not alone):
+            sections.append("</div>" if sections else "")
+            if several and step.name == "w_q":
+                sections.append(f"<h2>Head {view.shown + 1} of {len(trace.heads)}</h2>")
+            sections.append(f"<{level}>{_text(heading)}</{level}>" if heading else "")
+            sections.append('<div class="steps">')
+        sections.append(_figure(view, step))
+    about = [date, f"{experiment.n} × {experiment.d_model} numbers", *model_words.parts(experiment)]
+    about += [f"mask: {masks.title(experiment.mask)}"]
     about += [f"seed {experiment.seed}" if experiment.weights is None else "weights given by hand"]
     about += [f"fingerprint {fingerprint}"] if fingerprint else []
     return "\n".join(
@@ -106,29 +124,42 @@ def html(trace: Trace, date: str, fingerprint: str | None = None, title: str = "
     )
 
 
+def _in_order(trace: Trace) -> Iterator[tuple[Trace, steps.Step]]:
+    """Every step with the trace that shows its head: what all share, each head by itself, what follows them."""
+    present = steps.of(trace)
+    first = [i for i, step in enumerate(present) if step.name in steps.OF_A_HEAD]
+    before, of_a_head, after = present[: first[0]], present[first[0] : first[-1] + 1], present[first[-1] + 1 :]
+    yield from ((trace, step) for step in before)
+    yield from ((trace.of_head(h), step) for h in range(len(trace.heads)) for step in of_a_head)
+    yield from ((trace, step) for step in after)
+
+
 def _text(text: str) -> str:
     """Escaped, and without what a file of HTML cannot hold: control characters and halves of characters."""
     return markup.escape(re.sub("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]", "�", text))
 
 
 def _figure(trace: Trace, step: steps.Step) -> str:
-    tokens = trace.experiment.tokens
+    whole = steps.whole(trace)
     axes = {
-        "tokens": [_heading(labels.shown(label, i), label) for i, label in enumerate(tokens)],
-        "dimensions": [_heading(grid.column(j), "") for j in range(trace.experiment.d_model)],
+        axis: [_heading(words, all_of_it) for words, all_of_it in zip(names, whole[axis], strict=True)]
+        for axis, names in steps.headings(trace).items()
     }
     values = steps.matrix(trace, step.name).tolist()
     hides = step.name in ("mask", "masked_scores", "weights")
-    hidden = trace.heads[0].mask.tolist()
+    hidden = trace.head.mask.tolist()
     largest = _largest(trace, step)
     rows = []
     for i, (heading, row) in enumerate(zip(axes[step.rows], values, strict=True)):
         cells = "".join(_cell(step, x, hides and hidden[i][j], largest) for j, x in enumerate(row))
         rows.append(f'<tr><th scope="row"{heading}</th>{cells}</tr>')
     head = "".join(f'<th scope="col"{heading}</th>' for heading in axes[step.columns])
-    none = empty.words(trace.heads[0].mask) if step.name in ("weights", "output") else ""
+    none = ""
+    if step.name in ("weights", "output", "joined", "projected") and bool(trace.blind.any()):
+        none = empty.words(trace.head.mask)
+    course = f" <code>{_text(step.course)}</code>" if step.course else ""
     return (
-        f"<figure><figcaption><b>{_text(step.title)}</b> <code>{_text(step.course)}</code>"
+        f"<figure><figcaption><b>{_text(step.title)}</b>{course}"
         f"<br>{_text(steps.formula(trace, step.name))}{f'<br>{none}: 0 ÷ 0 is NaN.' if none else ''}</figcaption>"
         f'<div class="scroll"><table><thead><tr><td></td>{head}</tr></thead>'
         f"<tbody>{''.join(rows)}</tbody></table></div></figure>"
@@ -145,7 +176,7 @@ def _largest(trace: Trace, step: steps.Step) -> float:
     """What the tint is relative to: 1 for percentages; the same before and after the mask; else the largest number."""
     if step.unit == "fraction":
         return 1.0
-    name = "scores" if step.name == "masked_scores" else step.name
+    name = steps.before_the_mask(trace) if step.name == "masked_scores" else step.name
     values = [abs(x) for row in steps.matrix(trace, name).tolist() for x in row if math.isfinite(x)]
     return max(values, default=0.0) or 1.0
 

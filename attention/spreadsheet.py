@@ -8,14 +8,12 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from attention import grid, labels, steps
+from attention import labels, spreadsheet_model, steps
 from attention.core import Trace
 from attention.experiment import LIMITS
+from attention.spreadsheet_parts import LONGEST_SUM, NO_KEY, POWERS, Look, hatch, write_cells, write_headings
 
 SHEET, TRANSPOSED = "Attention", "Transposed"
-
-LONGEST_SUM = 8
-"""Products up to which a cell writes its sum out, as one does by hand; beyond, it is a SUMPRODUCT."""
 
 # What stands where: bands from top to bottom, places in them from left to right
 _BANDS = (
@@ -26,19 +24,26 @@ _BANDS = (
     ("masked_scores", "powers", "weights"),
     ("output",),
 )
-_INPUTS = ("encodings", "w_q", "w_k", "w_v", "mask")
 # what stands at the right of a product
 _FACTORS = ("w_q", "w_k", "w_v", "v")
 _HIDES = ("mask", "masked_scores", "powers", "weights")
-NO_KEY = "no key"
-"""What stands for NaN where a query sees no key: a word, which no sum takes for a number."""
-# what the sheet shows beside the app's steps: the softmax in two
-_POWERS = steps.Step("powers", "Powers", "", "tokens", "tokens")
 _FORMULAS = {
     "mask": "1 = hidden",
     "powers": "e^(masked score − the row's largest)",
     "weights": "powers ÷ sum of the row; a row with no key to see has none",
 }
+
+
+MOST_CELLS = 150_000
+"""Cells up to which a workbook is made: more take minutes to open, and a server's memory to make."""
+
+
+class TooManyCells(ValueError):
+    """The workbook of a trace would have `cells` cells, more than MOST_CELLS."""
+
+    def __init__(self, cells: int) -> None:
+        self.cells = cells
+        super().__init__(f"the workbook would have {cells:,} cells, more than {MOST_CELLS:,}")
 
 
 class _Block(NamedTuple):
@@ -67,19 +72,42 @@ def workbook(trace: Trace) -> bytes:
     The softmax is that of a row less its largest score, as in PyTorch; a row hidden altogether has the words "no key",
     where PyTorch has NaN. A spreadsheet computes in double precision, so the last digits differ from float32's.
     Labels are text with their position in front, never formulas. The same trace gives the same bytes.
+
+    Where there is more than the lesson has, there is a sheet for encodings and mask, one for each head and one for what
+    follows the heads; the matrices of several heads have names such as `h2_weights`.
+
+    Raises TooManyCells before anything is made.
     """
+    if cells(trace) > MOST_CELLS:
+        raise TooManyCells(cells(trace))
     import xlsxwriter  # type: ignore[import-untyped]  # `import attention` needs torch alone
 
     content = io.BytesIO()
     with xlsxwriter.Workbook(content, {"in_memory": True}) as book:
         # a fixed date instead of the clock's
         book.set_properties({"title": "Attention Workbench", "created": datetime.datetime(2000, 1, 1)})
-        _fill(book, trace)
+        if trace.experiment.is_plain:
+            _fill(book, trace)
+        else:
+            spreadsheet_model.fill(book, trace)
     return content.getvalue()
 
 
+def cells(trace: Trace) -> int:
+    """How many numbers all steps of all heads have together, with the powers: about as many cells as the workbook."""
+    sizes = {step.name: steps.matrix(trace, step.name).numel() for step in steps.of(trace)}
+    of_a_head = sum(size for name, size in sizes.items() if name in steps.OF_A_HEAD) + sizes["weights"]
+    shared = sum(size for name, size in sizes.items() if name not in steps.OF_A_HEAD)
+    return shared + len(trace.heads) * of_a_head
+
+
 def _fill(book: Any, trace: Trace) -> None:
-    shown = {step.name: step for step in (*steps.STEPS, _POWERS)}
+    from xlsxwriter.utility import xl_range_abs, xl_rowcol_to_cell  # type: ignore[import-untyped]
+
+    shown = {step.name: step for step in (*steps.PLAIN, POWERS)}
+    tokens = [labels.shown(label, i, LIMITS.label_characters) for i, label in enumerate(trace.experiment.tokens)]
+    names = steps.headings(trace) | {"queries": tokens, "keys": tokens}
+    look = Look(book)
     values = _values(trace)
     blocks = _blocks({name: (len(rows), len(rows[0])) for name, rows in values.items()})
     sheet = book.add_worksheet(SHEET)
@@ -90,19 +118,21 @@ def _fill(book: Any, trace: Trace) -> None:
     sheet.write_string(0, 0, "Masked self-attention, every number", book.add_format({"bold": True, "font_size": 14}))
     sheet.write_string(1, 0, "Change a blue number: every step follows.", book.add_format({"font_color": "#0B5394"}))
     for name, block in blocks.items():
-        formula = _FORMULAS.get(name) or steps.formula(trace, name)
-        _write_headings(book, sheet, trace, shown[name], formula, block)
-        _write_cells(book, sheet, name, block, values[name], _formulas(blocks).get(name))
+        step, words = shown[name], _FORMULAS.get(name) or steps.formula(trace, name)
+        title = f"{step.title} ({step.course})" if step.course else step.title
+        write_headings(look, sheet, block, title, words, names[step.rows], names[step.columns])
+        write_cells(look, sheet, block, name, values[name], _formulas(blocks).get(name))
+        book.define_name(name, f"={SHEET}!{xl_range_abs(*block.corners)}")
     if max(trace.experiment.n, trace.experiment.d_model) > LONGEST_SUM:
         _write_transposed(book, blocks, values)
     for name in _HIDES:
-        _style_hidden(book, sheet, name, blocks)
+        hatch(look, sheet, blocks[name], xl_rowcol_to_cell(blocks["mask"].row, blocks["mask"].column))
     sheet.data_validation(*blocks["mask"].corners, {"validate": "list", "source": ["0", "1"]})
 
 
 def _values(trace: Trace) -> dict[str, list[list[Any]]]:
     """What each matrix shows: numbers, and words for a hidden score and for a row that sees no key."""
-    values: dict[str, list[list[Any]]] = {step.name: steps.matrix(trace, step.name).tolist() for step in steps.STEPS}
+    values: dict[str, list[list[Any]]] = {step.name: steps.matrix(trace, step.name).tolist() for step in steps.PLAIN}
     values["encodings"] = [list(row) for row in trace.experiment.encodings]
     values["mask"] = [[int(hidden) for hidden in row] for row in values["mask"]]
     scores = values["masked_scores"]
@@ -141,7 +171,7 @@ def _transposed(blocks: dict[str, _Block]) -> dict[str, _Block]:
 
 def _formulas(blocks: dict[str, _Block]) -> dict[str, Callable[[int, int], str]]:
     """The formula of a cell, from 0, for each matrix that is computed."""
-    from xlsxwriter.utility import xl_range, xl_rowcol_to_cell  # type: ignore[import-untyped]
+    from xlsxwriter.utility import xl_range, xl_rowcol_to_cell
 
     def at(name: str, i: int, j: int) -> str:
         cell: str = xl_rowcol_to_cell(blocks[name].row + i, blocks[name].column + j)
@@ -177,49 +207,6 @@ def _formulas(blocks: dict[str, _Block]) -> dict[str, Callable[[int, int], str]]
     }
 
 
-def _write_headings(book: Any, sheet: Any, trace: Trace, step: steps.Step, formula: str, block: _Block) -> None:
-    """Title, formula in words, and a name for each row and column: text, whatever it begins with."""
-    soft = book.add_format({"font_color": "#5F6B76"})
-    names = {
-        "tokens": [labels.shown(label, i, LIMITS.label_characters) for i, label in enumerate(trace.experiment.tokens)],
-        "dimensions": [grid.column(j) for j in range(trace.experiment.d_model)],
-    }
-    title = f"{step.title} ({step.course})" if step.course else step.title
-    sheet.write_string(block.row - 3, block.column - 1, title, book.add_format({"bold": True}))
-    sheet.write_string(block.row - 2, block.column - 1, formula, soft)
-    sheet.set_column(block.column - 1, block.column - 1, 18)
-    centred = book.add_format({"font_color": "#5F6B76", "align": "right"})
-    for j, name in enumerate(names[step.columns]):
-        sheet.write_string(block.row - 1, block.column + j, name, centred)
-    for i, name in enumerate(names[step.rows]):
-        sheet.write_string(block.row + i, block.column - 1, name, soft)
-
-
-def _write_cells(
-    book: Any,
-    sheet: Any,
-    name: str,
-    block: _Block,
-    values: list[list[Any]],
-    formula: Callable[[int, int], str] | None,
-) -> None:
-    number = {"mask": "0", "weights": "0.00%"}.get(name, "0.0000")
-    ours = {"font_color": "#0B5394"} if name in _INPUTS else {}
-    cell_format = book.add_format(
-        {"num_format": number, "align": "right", "border": 1, "border_color": "#D9DDE3", **ours}
-    )
-    for i, row in enumerate(values):
-        for j, value in enumerate(row):
-            place = block.row + i, block.column + j
-            if formula is None:
-                sheet.write_number(*place, value, cell_format)
-            else:
-                sheet.write_formula(*place, formula(i, j), cell_format, value)
-    from xlsxwriter.utility import xl_range_abs
-
-    book.define_name(name, f"={SHEET}!{xl_range_abs(*block.corners)}")
-
-
 def _write_transposed(book: Any, blocks: dict[str, _Block], values: dict[str, list[list[Any]]]) -> None:
     from xlsxwriter.utility import xl_rowcol_to_cell
 
@@ -232,12 +219,3 @@ def _write_transposed(book: Any, blocks: dict[str, _Block], values: dict[str, li
             for j in range(block.m):
                 cell = xl_rowcol_to_cell(blocks[name].row + j, blocks[name].column + i)
                 sheet.write_formula(block.row + i, block.column + j, f"={SHEET}!{cell}", number, values[name][j][i])
-
-
-def _style_hidden(book: Any, sheet: Any, name: str, blocks: dict[str, _Block]) -> None:
-    """Hatch the cells that the mask hides, by a rule, so that the look follows the mask."""
-    from xlsxwriter.utility import xl_rowcol_to_cell
-
-    first = xl_rowcol_to_cell(blocks["mask"].row, blocks["mask"].column)
-    hatched = book.add_format({"pattern": 14, "fg_color": "#B8BFC7", "font_color": "#5F6B76"})
-    sheet.conditional_format(*blocks[name].corners, {"type": "formula", "criteria": f"={first}=1", "format": hatched})

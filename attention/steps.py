@@ -10,12 +10,16 @@ from torch import Tensor
 from attention import grid, labels, masks
 from attention.core import Trace
 
-Axis = Literal["tokens", "dimensions"]
+Axis = Literal["queries", "keys", "dimensions", "head", "joined"]
 Unit = Literal["number", "fraction", "hidden"]
 
 
 class Step(NamedTuple):
-    """One matrix on the screen: its name everywhere, its title, the course's name, its axes and the unit of a cell."""
+    """One matrix on the screen: its name everywhere, its title, the course's name, its axes and the unit of a cell.
+
+    An axis is the tokens that ask (queries) or that are asked (keys: the second sequence's, if there is one), the
+    d_model numbers of an encoding (dimensions), the numbers of one head (head), or those of all heads (joined).
+    """
 
     name: str
     title: str
@@ -26,58 +30,186 @@ class Step(NamedTuple):
 
 
 STEPS = (
-    Step("encodings", "Encodings", "encodings_matrix", "tokens", "dimensions"),
-    Step("w_q", "W_q transposed", "W_q.weight", "dimensions", "dimensions"),
-    Step("q", "Queries", "q", "tokens", "dimensions"),
-    Step("w_k", "W_k transposed", "W_k.weight", "dimensions", "dimensions"),
-    Step("k", "Keys", "k", "tokens", "dimensions"),
-    Step("w_v", "W_v transposed", "W_v.weight", "dimensions", "dimensions"),
-    Step("v", "Values", "v", "tokens", "dimensions"),
-    Step("similarities", "Similarities", "sims", "tokens", "tokens"),
-    Step("scores", "Scores", "scaled_sims", "tokens", "tokens"),
-    Step("mask", "Mask", "mask", "tokens", "tokens", "hidden"),
-    Step("masked_scores", "Masked scores", "scaled_sims", "tokens", "tokens"),
-    Step("weights", "Percentages", "attention_percents", "tokens", "tokens", "fraction"),
-    Step("output", "Output", "attention_scores", "tokens", "dimensions"),
+    Step("encodings", "Encodings", "encodings_matrix", "queries", "dimensions"),
+    Step("positions", "Positions", "", "queries", "dimensions"),
+    Step("positioned", "With positions", "", "queries", "dimensions"),
+    Step("key_encodings", "Second sequence", "encodings_for_k", "keys", "dimensions"),
+    Step("key_positions", "Second positions", "", "keys", "dimensions"),
+    Step("key_positioned", "Second with positions", "", "keys", "dimensions"),
+    Step("w_q", "W_q transposed", "W_q.weight", "dimensions", "head"),
+    Step("q", "Queries", "q", "queries", "head"),
+    Step("rotated_q", "Rotated queries", "", "queries", "head"),
+    Step("w_k", "W_k transposed", "W_k.weight", "dimensions", "head"),
+    Step("k", "Keys", "k", "keys", "head"),
+    Step("rotated_k", "Rotated keys", "", "keys", "head"),
+    Step("w_v", "W_v transposed", "W_v.weight", "dimensions", "head"),
+    Step("v", "Values", "v", "keys", "head"),
+    Step("similarities", "Similarities", "sims", "queries", "keys"),
+    Step("scores", "Scores", "scaled_sims", "queries", "keys"),
+    Step("distances", "Distances", "", "queries", "keys"),
+    Step("biased_scores", "Scores less distances", "", "queries", "keys"),
+    Step("capped_scores", "Capped scores", "", "queries", "keys"),
+    Step("mask", "Mask", "mask", "queries", "keys", "hidden"),
+    Step("masked_scores", "Masked scores", "scaled_sims", "queries", "keys"),
+    Step("weights", "Percentages", "attention_percents", "queries", "keys", "fraction"),
+    Step("output", "Output", "attention_scores", "queries", "head"),
+    Step("joined", "Heads joined", "torch.cat", "queries", "joined"),
+    Step("w_o", "W_o transposed", "W_o.weight", "joined", "dimensions"),
+    Step("projected", "Output of all heads", "", "queries", "dimensions"),
 )
 BY_NAME = {step.name: step for step in STEPS}
+_ADDED = {"positions", "positioned", "key_encodings", "key_positions", "key_positioned", "rotated_q", "rotated_k"}
+_ADDED |= {"distances", "biased_scores", "capped_scores", "joined", "w_o", "projected"}
+PLAIN = tuple(step for step in STEPS if step.name not in _ADDED)
+"""The lesson's steps, which every experiment has."""
+OF_A_HEAD = frozenset(step.name for step in STEPS[STEPS.index(BY_NAME["w_q"]) : STEPS.index(BY_NAME["joined"])])
+"""The steps that each head has for itself."""
+TRANSPOSED = ("w_q", "w_k", "w_v", "w_o")
+"""What nn.Linear stores the other way round; shown as the course prints it."""
+
+
+def of(trace: Trace) -> tuple[Step, ...]:
+    """The steps that a trace has, in their order."""
+    return tuple(step for step in STEPS if _stored(trace, step.name) is not None)
 
 
 def matrix(trace: Trace, name: str) -> Tensor:
-    """A step's matrix as it is shown: weights of a projection transposed, as the course prints them."""
-    if name == "encodings":
-        return trace.encodings
-    value: Tensor = getattr(trace.heads[0], name)
-    return value.T if name in ("w_q", "w_k", "w_v") else value
+    """A step's matrix as it is shown, of the head that is shown: weights transposed, as the course prints them.
+
+    Raises KeyError for a step that the trace does not have.
+    """
+    value = _stored(trace, name)
+    if value is None:
+        raise KeyError(name)
+    return value.T if name in TRANSPOSED else value
+
+
+def _stored(trace: Trace, name: str) -> Tensor | None:
+    value: Tensor | None
+    if name == "projected":
+        value = None if trace.w_o is None else trace.output
+    else:
+        value = getattr(trace.head if name in OF_A_HEAD else trace, name)
+    return value
 
 
 def headings(trace: Trace) -> dict[Axis, list[str]]:
     """What stands beside rows and above columns: labels with their positions, d1, d2, ..."""
+    experiment, d_head = trace.experiment, trace.head.v.shape[-1]
     return {
-        "tokens": [labels.shown(label, i) for i, label in enumerate(trace.experiment.tokens)],
-        "dimensions": [grid.column(j) for j in range(trace.experiment.d_model)],
+        "queries": [labels.shown(label, i) for i, label in enumerate(experiment.tokens)],
+        "keys": [labels.shown(label, i) for i, label in enumerate(experiment.key_tokens or experiment.tokens)],
+        "dimensions": [grid.column(j) for j in range(experiment.d_model)],
+        "head": [grid.column(j) for j in range(d_head)],
+        "joined": [f"h{h + 1} {grid.column(j)}" for h in range(len(trace.heads)) for j in range(d_head)],
     }
+
+
+def whole(trace: Trace) -> dict[Axis, list[str]]:
+    """The same with each label as it is, however long."""
+    experiment = trace.experiment
+    return headings(trace) | {
+        "queries": list(experiment.tokens),
+        "keys": list(experiment.key_tokens or experiment.tokens),
+    }
+
+
+def before_the_mask(trace: Trace) -> str:
+    """The name of the scores that are masked: the last ones that the model makes."""
+    head = trace.head
+    if head.capped_scores is not None:
+        return "capped_scores"
+    return "scores" if head.biased_scores is None else "biased_scores"
 
 
 def formula(trace: Trace, name: str) -> str:
     """What a step is computed from, in one line, with this experiment's own numbers."""
-    experiment = trace.experiment
-    d_k = trace.heads[0].k.shape[-1]
-    root = math.isqrt(d_k)
-    drawn = experiment.weights is None
+    experiment, model = trace.experiment, trace.experiment.model
+    given = "encodings" if trace.positioned is None else "encodings with positions"
+    keys = "" if not experiment.crosses else "second "
+    drawn = "given by hand" if experiment.weights is not None else ""
+    turned = "rotated " if model.is_rotary else ""
+    last = {"scores": "scores", "biased_scores": "scores less distances", "capped_scores": "capped scores"}
     formulas = {
         "encodings": "what you typed",
-        "w_q": f"drawn from seed {experiment.seed}" if drawn else "given by hand",
-        "w_k": "drawn next" if drawn else "given by hand",
-        "w_v": "drawn last" if drawn else "given by hand",
-        "q": "encodings × W_q transposed",
-        "k": "encodings × W_k transposed",
-        "v": "encodings × W_v transposed",
-        "similarities": "queries × keys transposed",
-        "scores": f"similarities ÷ {root if root * root == d_k else f'√{d_k}'}, before the mask",
+        "positions": _positions(trace),
+        "positioned": "encodings + positions",
+        "key_encodings": "what you typed for keys and values",
+        "key_positions": _positions(trace),
+        "key_positioned": "second sequence + positions",
+        "w_q": drawn or _drawn(trace, "w_q"),
+        "w_k": drawn or _drawn(trace, "w_k"),
+        "w_v": drawn or _drawn(trace, "w_v"),
+        "q": f"{given} × W_q transposed",
+        "k": f"{keys}{given} × W_k transposed" if not keys else f"{_second(trace)} × W_k transposed",
+        "v": f"{given} × W_v transposed" if not keys else f"{_second(trace)} × W_v transposed",
+        "rotated_q": _rotation(trace),
+        "rotated_k": _rotation(trace),
+        "similarities": f"{turned}queries × {turned}keys transposed",
+        "scores": f"similarities {_scale(trace)}, before the mask",
+        "distances": f"−{_slope(trace)} × distance of query and key",
+        "biased_scores": "scores + distances",
+        "capped_scores": f"{_plain(model.soft_cap)} tanh(score ÷ {_plain(model.soft_cap)})",
         "mask": f"True = hidden; {'nothing is' if experiment.mask == 'none' else masks.title(experiment.mask)}",
-        "masked_scores": "scores; a hidden one becomes −∞",
-        "weights": "softmax of each row; sums to 100 % before rounding",
+        "masked_scores": f"{last[before_the_mask(trace)]}; a hidden one becomes −∞",
+        "weights": "softmax of each row; sums to 100 % before rounding"
+        if model.sink is None
+        else f"softmax of each row beside a sink of {_plain(model.sink)}, which takes the rest of 100 %",
         "output": "percentages × values",
+        "joined": f"the outputs of the {len(trace.heads)} heads side by side",
+        "w_o": "drawn last",
+        "projected": "heads joined × W_o transposed",
     }
     return formulas[name]
+
+
+def _second(trace: Trace) -> str:
+    return "second sequence" if trace.key_positioned is None else "second sequence with positions"
+
+
+def _drawn(trace: Trace, name: str) -> str:
+    """When a head's weights are drawn, and for whom."""
+    model, head = trace.experiment.model, trace.shown
+    if model.heads == 1:
+        last = "drawn last" if model.style == "course" else "drawn third"
+        return {"w_q": f"drawn from seed {trace.experiment.seed}", "w_k": "drawn next", "w_v": last}[name]
+    if model.style == "course":
+        return f"drawn from seed {trace.experiment.seed}, head by head: number {3 * head + 'qkv'.index(name[-1]) + 1}"
+    group = model.group(head)
+    whose = f"key and value head {group + 1}" if name != "w_q" and model.groups < model.heads else f"head {head + 1}"
+    if name == "w_q" or model.groups == model.heads:
+        whose = f"head {head + 1}"
+    return f"the columns of {whose} in all heads' {name[0].upper()}{name[1:]}, from seed {trace.experiment.seed}"
+
+
+def _positions(trace: Trace) -> str:
+    if trace.experiment.model.positions == "learned":
+        return f"drawn as nn.Embedding would, from seed {trace.experiment.seed}"
+    return "sines and cosines of the position"
+
+
+def _rotation(trace: Trace) -> str:
+    if trace.experiment.model.positions == "rotary.half":
+        return "each pair (i, i + half) turned by its position's angle"
+    return "each pair of neighbours turned by its position's angle"
+
+
+def _scale(trace: Trace) -> str:
+    d_k, model, d_model = trace.head.k.shape[-1], trace.experiment.model, trace.experiment.d_model
+    if model.scale == "none":
+        return "as they are"
+    if isinstance(model.scale, float):
+        return f"× {_plain(model.scale)}"
+    d = d_k if model.scale == "d_k" else d_model
+    root = math.isqrt(d)
+    return f"÷ {root if root * root == d else f'√{d}'}"
+
+
+def _slope(trace: Trace) -> str:
+    from attention.positions import alibi_slopes
+
+    return _plain(alibi_slopes(len(trace.heads))[trace.shown])
+
+
+def _plain(x: float | None) -> str:
+    return "" if x is None else grid.plain(x).replace("-", "−")

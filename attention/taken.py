@@ -12,7 +12,7 @@ from torch import Tensor
 
 from attention.pasted_matrix import PastedMatrix
 from attention.recipe import RIGHT, Cook
-from attention.steps import STEPS
+from attention.steps import PLAIN
 
 HIDDEN_BY = 18.0
 """e to the power of -18 is 1.5e-8: a score that lies so far below the largest of its row hides the key well enough."""
@@ -120,7 +120,7 @@ def ways(cook: Cook, pasted: PastedMatrix, step: str | None = None) -> list[Take
     if pasted.decimals == 0:
         units = units * 0  # nobody rounds these to whole numbers, but for percentages
     found = []
-    for name in [step.name for step in STEPS] if step is None else [step]:
+    for name in [step.name for step in PLAIN] if step is None else [step]:
         right = cook.make(RIGHT, name)
         if right is None:
             continue

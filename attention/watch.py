@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import io
 import sys
-from collections.abc import Callable
+import tokenize
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from types import CodeType, FrameType
 from typing import Any
@@ -47,16 +49,26 @@ def watch(module: nn.Module, *inputs: Any, **named: Any) -> list[WatchedLine]:
     """Call `module(*inputs, **named)` and return what each line of its forward did, and of `core` where that is called.
 
     Works for the package's modules and for a class of one's own whose source is at hand. A line that runs twice
-    appears twice. Only the calling thread is traced; a tracer that was set before is set again afterwards.
+    appears twice; a statement of several lines is one, at its first. Only the calling thread is traced; a tracer that
+    was set before is set again afterwards.
 
     Raises OSError when the source of the module's forward cannot be found, and whatever the module itself raises.
     """
-    watcher = _Watcher(_followed(module))
+    return _watched(lambda: module(*inputs, **named), _followed(module))
+
+
+def watched(call: Callable[[], object], functions: Sequence[Callable[..., Any]]) -> list[WatchedLine]:
+    """Call `call()` and return what each line of these functions did; see `watch`."""
+    return _watched(call, {function.__code__: function for function in functions})
+
+
+def _watched(call: Callable[[], object], followed: dict[CodeType, Callable[..., Any]]) -> list[WatchedLine]:
+    watcher = _Watcher(followed)
     before = sys.gettrace()
     sys.settrace(watcher.enter)
     try:
         with torch.no_grad():
-            module(*inputs, **named)
+            call()
     finally:
         sys.settrace(before)
     return watcher.lines
@@ -78,6 +90,7 @@ class _Watcher:
     def __init__(self, followed: dict[CodeType, Callable[..., Any]]) -> None:
         self.followed = followed
         self.sources = {code: inspect.getsource(function) for code, function in followed.items()}
+        self.firsts = {code: _first_lines(source) for code, source in self.sources.items()}
         self.lines: list[WatchedLine] = []
         self.depth = -1
 
@@ -87,9 +100,13 @@ class _Watcher:
         self.depth += 1
         running: int | None = None
         known: dict[str, Tensor] = _tensors(frame)
+        firsts, before = self.firsts[frame.f_code], frame.f_code.co_firstlineno - 1
 
         def trace(frame: FrameType, event: str, argument: Any) -> Any:
             nonlocal running, known
+            line = firsts.get(frame.f_lineno - before, frame.f_lineno - before)
+            if event == "line" and line == running and line in firsts.values():
+                return trace  # still the same statement, of which each line is an event
             if event in ("line", "return") and running is not None:
                 # the line that ran before this event is finished only now, so now its values are kept
                 now = _tensors(frame)
@@ -98,7 +115,7 @@ class _Watcher:
                 self.keep(frame, running, now, known)
                 known = now
             if event == "line":
-                running = frame.f_lineno
+                running = line
             elif event == "return":
                 running, self.depth = None, self.depth - 1
             return trace
@@ -108,9 +125,23 @@ class _Watcher:
     def keep(self, frame: FrameType, line: int, now: dict[str, Tensor], before: dict[str, Tensor]) -> None:
         changed = tuple(name for name, value in now.items() if name not in before or not _same(value, before[name]))
         function = self.followed[frame.f_code]
-        number = line - frame.f_code.co_firstlineno + 1
         source = self.sources[frame.f_code]
-        self.lines.append(WatchedLine(function.__qualname__, number, source, now, changed, self.depth))
+        self.lines.append(WatchedLine(function.__qualname__, line, source, now, changed, self.depth))
+
+
+def _first_lines(source: str) -> dict[int, int]:
+    """For each line of a statement of several lines, the first of them; both from 1 within the source."""
+    firsts: dict[int, int] = {}
+    first = 0
+    # tokenize, because ast.parse fails on Python 3.11 when two threads parse at once
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.NEWLINE:
+            if token.start[0] > first:
+                firsts |= dict.fromkeys(range(first, token.start[0] + 1), first)
+            first = 0
+        elif not first and token.type not in (tokenize.NL, tokenize.COMMENT, tokenize.INDENT, tokenize.DEDENT):
+            first = token.start[0]
+    return firsts
 
 
 def _tensors(frame: FrameType) -> dict[str, Tensor]:

@@ -6,6 +6,7 @@ Nothing here knows torch or the engine, so that an error in either cannot hide i
 from __future__ import annotations
 
 import base64
+import cmath
 import json
 import math
 from pathlib import Path
@@ -106,3 +107,86 @@ def attention(encodings: Matrix, w_q: Matrix, w_k: Matrix, w_v: Matrix, mask: li
         "weights": weights,
         "output": matmul(weights, v),
     }
+
+
+# --- models: heads, positions, changes of the scores ----------------------------------------------------------------
+
+
+def sinusoidal(n: int, d_model: int) -> Matrix:
+    """Vaswani et al. 2017, section 3.5: sin(p / 10000^(2i / d)) in column 2i, the cosine in column 2i + 1."""
+    angles = [[p / 10_000 ** (2 * (c // 2) / d_model) for c in range(d_model)] for p in range(n)]
+    return [[math.cos(x) if c % 2 else math.sin(x) for c, x in enumerate(row)] for row in angles]
+
+
+def rotated(rows: Matrix, pairing: str, first: int = 0) -> Matrix:
+    """Su et al. 2021, section 3.2: a pair is a complex number, and position p multiplies it by e^(i p theta)."""
+    d = len(rows[0])
+    half = d // 2
+    pairs = [(2 * i, 2 * i + 1) if pairing == "interleaved" else (i, i + half) for i in range(half)]
+    turned = [[0.0] * d for _ in rows]
+    for p, row in enumerate(rows):
+        for i, (a, b) in enumerate(pairs):
+            z = complex(row[a], row[b]) * cmath.exp(1j * (first + p) * 10_000 ** (-2 * i / d))
+            turned[p][a], turned[p][b] = z.real, z.imag
+    return turned
+
+
+def alibi_slopes(heads: int) -> list[float]:
+    """Press et al. 2022, as in the authors' code: https://github.com/ofirpress/attention_with_linear_biases"""
+    if math.log2(heads).is_integer():
+        start = 2 ** (-(2 ** -(math.log2(heads) - 3)))
+        return [start * start**i for i in range(heads)]
+    closest = 2 ** math.floor(math.log2(heads))
+    return alibi_slopes(closest) + alibi_slopes(2 * closest)[0::2][: heads - closest]
+
+
+def softmax_with_sink(row: list[float], sink: float) -> list[float]:
+    """The softmax over one key more, whose share is thrown away."""
+    return softmax([*row, sink])[:-1]
+
+
+def added(rows: Matrix, others: Matrix) -> Matrix:
+    return [[a + b for a, b in zip(*pair, strict=True)] for pair in zip(rows, others, strict=True)]
+
+
+def one_head(
+    queries_of: Matrix,
+    keys_of: Matrix,
+    weights: tuple[Matrix, Matrix, Matrix],
+    mask: list[list[bool]],
+    *,
+    positions: str = "none",
+    slope: float = 0.0,
+    factor: float | None = None,
+    soft_cap: float | None = None,
+    sink: float | None = None,
+) -> dict[str, Matrix]:
+    """Every step of one head under the engine's names, those that the model has."""
+    w_q, w_k, w_v = (transpose(w) for w in weights)
+    found = {"q": matmul(queries_of, w_q), "k": matmul(keys_of, w_k), "v": matmul(keys_of, w_v)}
+    q, k = found["q"], found["k"]
+    if positions.startswith("rotary"):
+        q, k = (rotated(rows, positions.partition(".")[2]) for rows in (q, k))
+        found |= {"rotated_q": q, "rotated_k": k}
+    found["similarities"] = matmul(q, transpose(k))
+    factor = 1 / math.sqrt(len(k[0])) if factor is None else factor
+    scores = found["scores"] = [[x * factor for x in row] for row in found["similarities"]]
+    if positions == "alibi":
+        last = len(k) - len(q)  # the last query stands beside the last key
+        found["distances"] = [[-slope * abs(i + last - j) for j in range(len(k))] for i in range(len(q))]
+        scores = found["biased_scores"] = added(scores, found["distances"])
+    if soft_cap is not None:
+        scores = found["capped_scores"] = [[soft_cap * math.tanh(x / soft_cap) for x in row] for row in scores]
+    found["masked_scores"] = [
+        [-math.inf if hide else x for x, hide in zip(*pair, strict=True)] for pair in zip(scores, mask, strict=True)
+    ]
+    found["weights"] = [
+        softmax(row) if sink is None else softmax_with_sink(row, sink) for row in found["masked_scores"]
+    ]
+    found["output"] = matmul(found["weights"], found["v"])
+    return found
+
+
+def joined(outputs: list[Matrix]) -> Matrix:
+    """The outputs of all heads side by side."""
+    return [[x for part in parts for x in part] for parts in zip(*outputs, strict=True)]

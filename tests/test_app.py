@@ -44,14 +44,14 @@ def click(visitor: AppTest, key: str) -> None:
     ran(visitor)
 
 
-def editor(visitor: AppTest) -> Any:
-    (found,) = (frame for frame in visitor.dataframe if (frame.key or "").startswith("encodings"))
+def editor(visitor: AppTest, name: str = "encodings") -> Any:
+    (found,) = (frame for frame in visitor.dataframe if (frame.key or "").startswith(f"{name}-"))
     return found
 
 
-def edit(visitor: AppTest, edits: Edits) -> None:
-    """All edits that the editor on screen holds, as it reports them: each time with those before."""
-    visitor.session_state[editor(visitor).key] = {"edited_rows": edits, "added_rows": [], "deleted_rows": []}
+def edit(visitor: AppTest, edits: Edits, name: str = "encodings") -> None:
+    """All edits that an editor on screen holds, as it reports them: each time with those before."""
+    visitor.session_state[editor(visitor, name).key] = {"edited_rows": edits, "added_rows": [], "deleted_rows": []}
     ran(visitor)
 
 
@@ -75,12 +75,13 @@ def sent(visitor: AppTest) -> dict[str, Any]:
     return shown
 
 
-def assert_shows(visitor: AppTest, experiment: Experiment, stale: bool = False) -> None:
-    """The worksheet has exactly the numbers of this experiment, and its labels."""
-    shown, trace = sent(visitor), run(experiment)
-    values = np.concatenate([steps.matrix(trace, step.name).double().numpy().ravel() for step in steps.STEPS])
+def assert_shows(visitor: AppTest, experiment: Experiment, stale: bool = False, head: int = 0) -> None:
+    """The worksheet has exactly the numbers of this experiment and head, and its labels."""
+    shown, trace = sent(visitor), run(experiment).of_head(head)
+    values = np.concatenate([steps.matrix(trace, step.name).double().numpy().ravel() for step in steps.of(trace)])
     np.testing.assert_array_equal(np.frombuffer(base64.b64decode(shown["values"]), dtype="<f4"), values)
-    assert shown["whole"]["tokens"] == list(experiment.tokens)
+    assert shown["whole"]["queries"] == list(experiment.tokens)
+    assert shown["whole"]["keys"] == list(experiment.key_tokens or experiment.tokens)
     assert shown["mask"] == experiment.mask
     assert shown["stale"] is stale
 
@@ -347,7 +348,7 @@ def test_two_edits_and_then_more_room_keep_both(key):
 def test_more_and_less_gives_back_the_lesson():
     visitor = opened()
     for key in ("add_token", "add_dimension", "remove_token", "remove_dimension"):
-        assert len(set(sent(visitor)["axes"]["tokens"])) in (3, 4)
+        assert len(set(sent(visitor)["axes"]["queries"])) in (3, 4)
         click(visitor, key)
     assert_shows(visitor, LESSON)
     assert has_badge(visitor)

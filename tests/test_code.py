@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ast
+import contextlib
+import hashlib
+import io
 import json
 import subprocess
 import sys
@@ -19,9 +22,11 @@ from hypothesis import strategies as st
 from nbclient import NotebookClient
 
 from attention import Experiment, lessons, masks, run
-from attention.code import DIALECTS, SHORTENED, WIDTH, notebook, script
+from attention.code import DIALECTS, SHORTENED, WIDTH, DialectError, dialects, notebook, script, why_not
 from attention.core import Trace
+from attention.model import Model
 from attention.printed import printed
+from tests import models
 from tests.strategies import MASKS, SEEDS, law
 from tests.test_imports import clean_process
 
@@ -284,16 +289,189 @@ def test_a_script_reads_as_handwritten_code(tmp_path):
     for name in ("lesson", "lesson without a mask", "given weights", "other mask", "one token", "-1e9 would not hide"):
         for dialect in DIALECTS:
             (tmp_path / f"{name} {dialect}.py").write_text(script(EXPERIMENTS[name], dialect), "utf-8")
+    assert_handwritten(tmp_path)
+
+
+def assert_handwritten(folder: Path) -> None:
+    """Ruff finds nothing to say about the scripts in a folder, and nothing to format."""
     for command in (["check", "--select", "E,F,W,I,B,C4,UP,SIM,PERF,RUF", "--ignore", "E501"], ["format", "--diff"]):
         ruff = [Path(sys.executable).parent / "ruff", *command, "--isolated", "--no-cache", "--line-length", str(WIDTH)]
-        done = subprocess.run([*ruff, tmp_path], capture_output=True, text=True, check=False)
+        done = subprocess.run([*ruff, folder], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout
 
 
 def test_every_field_of_an_experiment_is_written():
     """A field added later must reach the generated code, which would else print other numbers than the page."""
-    written = {"tokens", "encodings", "seed", "mask", "device", "weights"}
+    written = {"tokens", "encodings", "seed", "mask", "device", "weights", "model", "key_tokens", "key_encodings"}
     assert {field.name for field in fields(Experiment)} == written
+    changed = {
+        "heads": (Model(2), Model(4)),
+        "kv_heads": (Model(4, 2, "paper"), Model(4, 1, "paper")),
+        "style": (Model(2), Model(2, style="paper")),
+        "positions": (Model(positions="rotary.half"), Model(positions="rotary.interleaved")),
+        "scale": (Model(scale=0.5), Model(scale=0.25)),
+        "soft_cap": (Model(soft_cap=0.5), Model(soft_cap=0.25)),
+        "sink": (Model(sink=0.5), Model(sink=0.0)),
+    }
+    assert set(changed) == {field.name for field in fields(Model)}
+    for one, other in changed.values():
+        assert len({script(replace(made(2, 4), model=model)) for model in (one, other)}) == 2
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_the_code_of_a_plain_experiment_does_not_change_by_a_byte(name):
+    kept = json.loads((Path(__file__).parent / "facts" / "plain_code.json").read_text(encoding="utf-8"))["code"][name]
+    texts = {dialect: script(EXPERIMENTS[name], dialect) for dialect in DIALECTS}
+    texts["notebook"] = notebook(EXPERIMENTS[name])
+    assert {key: hashlib.sha256(text.encode()).hexdigest()[:16] for key, text in texts.items()} == kept
+
+
+# --- other models ----------------------------------------------------------------------------------------------------
+
+OF_A_HEAD = {"q": "q", "k": "k", "v": "v", "similarities": "sims", "weights": "attention_percents"}
+OF_A_HEAD |= {"output": "attention_scores", "distances": "distances", "rotated_q": "rotated_q"}
+OF_ALL = {"positions": "positions", "key_positions": "key_positions", "positioned": "x", "key_positioned": "y"}
+OF_ALL |= {"w_o": "W_o", "output": "output", "mask": "mask"}
+
+
+def assert_computes(experiment: Experiment, dialect: str, values: dict[str, Any]) -> None:
+    """The tensors that a script left are those of the trace, under the course's names, within float32's rounding."""
+    trace = run(experiment)
+    model = experiment.model
+    wanted: dict[str, Any] = {theirs: getattr(trace, ours, None) for ours, theirs in OF_ALL.items()}
+    wanted["mask"] = trace.heads[0].mask if experiment.mask != "none" else None
+    for ours, theirs in OF_A_HEAD.items():
+        of_heads = [getattr(head, ours) for head in trace.heads]
+        if of_heads[0] is not None:
+            served = of_heads[:: model.heads // model.groups] if ours in ("k", "v") else of_heads
+            wanted[theirs] = torch.stack(served) if model.heads > 1 or model.style == "paper" else of_heads[0]
+    wanted |= {"by_class": trace.output, "by_sdpa": trace.output, "by_mha": trace.output}
+    if model.heads == 1 and model.style == "course" and dialect != "course":
+        wanted["output"] = trace.output  # which is the head's in the course's dialect
+    elif model.heads == 1 and model.style == "course":
+        wanted["attention_scores"] = trace.output
+    scale = max(1.0, *(head.scores.abs().max().item() for head in trace.heads))
+    compared = {name for name, right in wanted.items() if name in values and right is not None}
+    for name in compared:
+        actual, right = torch.as_tensor(values[name]).float(), wanted[name].float().clone()
+        if name == "by_sdpa" or (dialect == "sdpa" and name == "output"):
+            right[trace.blind] = 0  # as the script says
+        close = 2e-6 * max(scale, right.nan_to_num().abs().max().item())
+        assert torch.allclose(actual, right, rtol=2e-6, atol=close, equal_nan=True), (name, actual, right)
+    if dialect == "course":
+        assert compared >= {"q", "k", "v", "sims", "attention_percents", "attention_scores"}
+        assert not {"distances", "rotated_q"} & (wanted.keys() - compared)
+    assert compared & {"output", "attention_scores"}
+
+
+MODELS = {(name, dialect): e for name, e in models.EXPERIMENTS.items() for dialect in dialects(e)}
+
+
+@pytest.fixture(scope="module")
+def ran_models(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], Ran]:
+    """Every model in every dialect that can compute it, and its notebook, run by one Python that has torch alone."""
+    folder = tmp_path_factory.mktemp("models")
+    texts = {(name, dialect): script(e, dialect) for (name, dialect), e in MODELS.items()}
+    texts |= {(n, "notebook"): "\n".join(cells(notebook(e), "code")) for n, e in models.EXPERIMENTS.items()}
+    files = [folder / f"{i}.py" for i in range(len(texts))]
+    for file, text in zip(files, texts.values(), strict=True):
+        file.write_text(text, encoding="utf-8")
+    lines = python("-c", RUN_FILES, *map(str, files)).splitlines()
+    return {key: Ran(**json.loads(line)) for key, line in zip(texts, lines, strict=True)}
+
+
+@pytest.mark.parametrize("key", MODELS, ids=" by ".join)
+def test_a_script_of_any_model_computes_the_trace(ran_models, key):
+    assert_computes(MODELS[key], key[1], ran_models[key].values)
+    assert ran_models[key].tokens == list(MODELS[key].tokens)
+
+
+@pytest.mark.parametrize("name", models.EXPERIMENTS)
+def test_the_notebook_of_any_model_computes_the_trace_and_checks_it_by_the_kernels_that_can(ran_models, name):
+    found, experiment = ran_models[name, "notebook"], models.EXPERIMENTS[name]
+    assert_computes(experiment, "course", found.values)
+    kernels = [dialect for dialect in dialects(experiment) if dialect != "course"]
+    assert [dialect for dialect in ("sdpa", "mha") if f"by_{dialect}" in found.values] == kernels
+    assert found.printed.count("largest difference to ") == len(kernels)
+    assert "tensor(nan)" not in found.printed
+    assert_visible(notebook(experiment))
+
+
+@st.composite
+def any_model(draw: st.DrawFn) -> Experiment:
+    n, d, m = draw(st.integers(1, 5)), draw(st.integers(1, 6)), draw(st.integers(0, 4))
+    experiment = replace(made(n, d), model=draw(models.models(d)), seed=draw(SEEDS), mask=draw(st.sampled_from(MASKS)))
+    other = made(7, d)
+    return replace(experiment, key_tokens=other.tokens[:m], key_encodings=other.encodings[7 - m :])
+
+
+@law
+@given(any_model(), st.sampled_from(DIALECTS))
+def test_whatever_the_model_its_script_computes_the_trace(experiment, dialect):
+    if experiment.is_plain:
+        return
+    if why_not(experiment, dialect):
+        with pytest.raises(DialectError):
+            script(experiment, dialect)
+        return
+    names: dict[str, Any] = {}
+    with contextlib.redirect_stdout(io.StringIO()), torch.random.fork_rng(devices=[]):
+        exec(script(experiment, dialect), names)  # noqa: S102
+    tensors = {name: value for name, value in names.items() if isinstance(value, torch.Tensor)}
+    assert_computes(experiment, dialect, tensors)
+
+
+def test_a_dialect_is_offered_only_where_its_kernel_can_compute_the_model():
+    def offered(**changes: Any) -> tuple[str, ...]:
+        return dialects(replace(made(4, 8), model=Model(**changes)))
+
+    assert dialects(LESSON) == offered(heads=2) == offered(heads=2, style="paper") == DIALECTS
+    assert offered(positions="alibi") == offered(positions="learned") == DIALECTS
+    assert offered(positions="rotary.half") == offered(scale="none") == ("course", "sdpa")
+    assert offered(heads=4, kv_heads=2, style="paper") == offered(scale=0.5) == ("course", "sdpa")
+    assert offered(soft_cap=1.0) == offered(sink=0.0) == ("course",)
+    experiment = replace(made(4, 8), model=Model(4, 2, "paper", "rotary.half", sink=1.0))
+    assert why_not(experiment, "sdpa") == "scaled_dot_product_attention has no sink."
+    assert why_not(experiment, "mha") == "nn.MultiheadAttention has no shared keys and no rotation and no sink."
+    with pytest.raises(DialectError, match=r"^dialect: must be one of course here: scaled_dot_product_attention has"):
+        script(experiment, "sdpa")
+
+
+def test_the_scripts_of_models_read_as_handwritten_code(tmp_path):
+    for i, ((_, dialect), experiment) in enumerate(MODELS.items()):
+        short = replace(
+            experiment, encodings=((0.5,) * experiment.d_model,) * experiment.n, tokens=("a",) * experiment.n
+        )
+        if experiment.crosses:
+            m = experiment.n_keys
+            short = replace(short, key_encodings=((0.5,) * experiment.d_model,) * m, key_tokens=("b",) * m)
+        (tmp_path / f"{i} {dialect}.py").write_text(script(short, dialect), "utf-8")
+    assert_handwritten(tmp_path)
+
+
+def test_a_model_with_given_weights_has_them_in_its_code():
+    experiment = replace(LESSON, weights=GIVEN, model=Model(sink=0.5))
+    text = script(experiment)
+    assert "manual_seed" not in text
+    assert literal(text, "W_v.weight[:]") == [list(row) for row in GIVEN[2]]
+    names: dict[str, Any] = {}
+    with contextlib.redirect_stdout(io.StringIO()):
+        exec(text, names)  # noqa: S102
+    torch.testing.assert_close(names["attention_scores"], run(experiment).output, rtol=1e-6, atol=1e-6)
+
+
+def test_labels_of_the_second_sequence_are_data_too():
+    experiment = replace(LESSON, key_tokens=HOSTILE, key_encodings=((1.0, 2.0),) * len(HOSTILE))
+    for dialect in DIALECTS:
+        text = script(experiment, dialect)
+        assert literal(text, "key_tokens") == list(HOSTILE)
+        assert_visible(text)
+
+
+def test_all_numbers_of_a_large_model_are_printed():
+    large = replace(made(16, 8), model=Model(8))
+    assert "set_printoptions" in script(large)
+    assert "set_printoptions" not in script(replace(large, model=Model(2)))
 
 
 # --- what comes from outside is data ---------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from attention.compare import Compared, compare, first_parting
 from tests.strategies import experiments, law
 
 LESSON = lessons.masked_self_attention()
-NAMES = [step.name for step in steps.STEPS]
+NAMES = [step.name for step in steps.PLAIN]
 
 
 def compared(a: Experiment, b: Experiment) -> dict[str, Compared]:

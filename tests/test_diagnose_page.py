@@ -8,13 +8,15 @@ from dataclasses import replace
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from attention import Experiment, lessons, run
+from attention import Experiment, lessons, run, steps
 from attention.diagnose import diagnose
+from attention.fingerprint import fingerprint
 from attention.mistakes import made
 from attention.ui import diagnose as ui
 from tests.oracle import LESSON as FACTS
 from tests.test_app import click, opened, ran
-from tests.test_step_by_step import turn_to
+from tests.test_step_by_step import MODELS, by_link, turn_to
+from tests.test_what_can_go_wrong import PLAIN_NOTE
 
 LESSON = lessons.masked_self_attention()
 PAGE, WORKSHEET = "pages/check/diagnose.py", "pages/learn/worksheet.py"
@@ -163,3 +165,27 @@ def test_a_large_matrix_is_shown_from_where_it_differs():
     assert shown.note == "rows 25 to 40, columns 25 to 40"
     assert (len(shown.cells), len(shown.cells[0])) == (16, 16)
     assert [(i, j) for i, row in enumerate(shown.cells) for j, cell in enumerate(row) if cell.look] == [(6, 11)]
+
+
+# ---- another model, or two sequences, on the worksheet ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("experiment", MODELS.values(), ids=MODELS)
+def test_with_another_model_a_paste_is_held_against_plain_attention_and_the_page_says_so(experiment):
+    plain = experiment.plain()
+    wrong = str(made(plain, "softmax_dim0")["output"])
+    visitor = pasted(wrong, **by_link(experiment))
+    assert any(PLAIN_NOTE in info.value for info in visitor.info)
+    assert diagnose(plain, wrong)[0].words in said(visitor)
+    assert "open_cell" not in [button.key for button in visitor.button]
+    assert any(f"fingerprint {fingerprint(run(experiment))}" in caption.value for caption in visitor.caption)
+
+
+def test_only_the_steps_of_plain_attention_are_offered():
+    options = turn_to(opened(), PAGE).selectbox(key="diagnosed_step").options
+    assert options == [ui.FIND, *(step.title for step in steps.PLAIN)]
+
+
+def test_the_columns_of_queries_are_dimensions():
+    shown = table(pasted("[[0, 0], [0, 0], [0, 0]]", "q"))
+    assert shown["columns"] == ["d1", "d2"]

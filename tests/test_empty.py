@@ -63,7 +63,7 @@ def as_workbook(trace: Trace) -> str:
 
 
 def as_steps(trace: Trace) -> str:
-    return " ".join(lines.words(line) for line in lines.of(trace)) + " ".join(lines.cautions(trace))
+    return " ".join(lines.words(line, trace) for line in lines.of(trace)) + " ".join(lines.cautions(trace))
 
 
 # a view, and what in it stands for a row without a key: words, and how often for each number of such a row
@@ -100,7 +100,7 @@ def test_a_view_says_which_queries_see_no_key(trace, view):
 
 def test_every_cell_is_explained_in_words_and_computed_again(trace):
     rows = EMPTY[trace.experiment.mask]
-    for step in steps.STEPS:
+    for step in steps.PLAIN:
         for i, row in enumerate(steps.matrix(trace, step.name).tolist()):
             for j, value in enumerate(row):
                 derivation = explain(trace, step.name, i, j)
@@ -165,7 +165,7 @@ def test_the_lines_show_the_courses_fill_and_say_that_it_is_another(trace):
     rows = EMPTY[trace.experiment.mask]
     (softmax,) = (line for line in lines.of(trace) if line.changed == ("weights",))
     assert softmax.values["weights"][rows].eq(torch.tensor(1 / 3)).all()
-    assert "all its scores are the fill" in lines.words(softmax)
+    assert "all its scores are the fill" in lines.words(softmax, trace)
     assert lines.cautions(trace) == [
         f"{WORDS[trace.experiment.mask]}. The course's −1e9 gives each key the same share there; the worksheet has "
         "NaN, for 0 ÷ 0."

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from attention import Derivation, Experiment, ExperimentError, Trace, explain, lessons, run, steps
+from attention.explain import Cell as NamedCell
 from attention.explain import name, named
 from tests import oracle
 from tests.strategies import SEEDS, any_experiments, experiments, global_seed, law
@@ -21,7 +22,7 @@ from tests.strategies import SEEDS, any_experiments, experiments, global_seed, l
 few = settings(law, max_examples=25)  # for examples of which each is hundreds of derivations
 
 LESSON = run(lessons.masked_self_attention())
-STEPS = [step.name for step in steps.STEPS]
+STEPS = [step.name for step in steps.PLAIN]
 DRAWN = ("w_q", "w_k", "w_v")
 
 Cell = tuple[str, int, int]
@@ -108,7 +109,8 @@ def test_results_and_operands_are_exactly_the_cells_of_the_trace(experiment):
     trace = run(experiment)
     for derivation in derivations(trace):
         assert derivation.result == steps.matrix(trace, derivation.step)[derivation.row, derivation.col].item()
-        for step, row, col, value in derivation.operands:
+        for step, row, col, value, head in derivation.operands:
+            assert head == derivation.head == 0
             assert step == "draw" or value == steps.matrix(trace, step)[row, col].item()
 
 
@@ -181,7 +183,7 @@ def influences(step: str) -> dict[Cell, Cells]:
 
 
 def operands(cell: Cell, trace: Trace = OPEN) -> Cells:
-    return {(step, row, col) for step, row, col, _ in explain(trace, *cell).operands}
+    return {(step, row, col) for step, row, col, _, _ in explain(trace, *cell).operands}
 
 
 @pytest.mark.parametrize("step", RECIPES)
@@ -244,8 +246,8 @@ def test_a_weight_names_its_draw_and_the_generators_number(seed, d_model):
     seen = []
     for step in DRAWN:
         for cell in cells(trace, step):
-            ((source, row, number, uniform),) = explain(trace, *cell).operands
-            assert (source, row, uniform) == ("draw", 0, one_by_one[number])
+            ((source, row, number, uniform, head),) = explain(trace, *cell).operands
+            assert (source, row, uniform, head) == ("draw", 0, one_by_one[number], 0)
             seen.append(number)
     assert sorted(seen) == list(range(3 * d_model**2))
 
@@ -436,7 +438,7 @@ def test_rows_and_columns_each_have_their_own_limit():
 def test_every_cells_name_reads_back_as_that_cell(experiment):
     trace = run(experiment)
     for cell in [cell for step in STEPS for cell in cells(trace, step)]:
-        assert named(trace, name(*cell)) == cell
+        assert named(trace, name(*cell)) == (*cell, 0)
 
 
 PARTS = st.one_of(
@@ -451,7 +453,7 @@ TEXTS = st.one_of(
 )
 
 
-def read(text: str) -> Cell | ExperimentError:
+def read(text: str) -> NamedCell | ExperimentError:
     try:
         return named(LESSON, text)
     except ExperimentError as error:
@@ -466,8 +468,9 @@ def test_any_text_is_a_cell_of_the_trace_or_refused(text):
         assert result.field == "cell"
         assert len(str(result)) < 250
     else:
-        assert result in set(cells(LESSON, result[0]))
-        assert [part.lstrip("0") or "0" for part in text.split(".")] == [str(part) for part in result]
+        assert result[:3] in set(cells(LESSON, result.step))
+        assert result.head == 0
+        assert [part.lstrip("0") or "0" for part in text.split(".")] == [str(part) for part in result[:3]]
 
 
 @pytest.mark.parametrize(

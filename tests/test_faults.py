@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from dataclasses import replace
+from functools import cache, partial
 
 import pytest
 
 from attention import Experiment, lessons
-from tests import test_checks, test_core, test_masks, test_modules, test_weights
+from attention.model import Model
+from tests import test_checks, test_core, test_decode, test_heads, test_masks, test_modules, test_weights
 from tests.faults import FAULTS, SOUND, Plant
 from tests.strategies import global_seed
 
 LESSON = lessons.masked_self_attention()
 FOUR_TOKENS = Experiment(tuple("abcd"), ((1, -2, 0.5), (0.25, 3, -1), (-1.5, 0.5, 2), (2, 1, 1)), seed=7)
 HUGE = Experiment(tuple("abcd"), [[x * 3e5 for x in row] for row in FOUR_TOKENS.encodings], seed=7)
+
+GROUPED = test_heads.EXPERIMENTS["grouped, 4 heads"]
+ROTATED = replace(test_decode.FIVE, model=Model(heads=2, style="paper", positions="rotary.half"))
 
 CHECKS: dict[str, Callable[[], None]] = {
     "lesson, unmasked": lambda: test_core.check_lesson("self_attention"),
@@ -29,6 +34,17 @@ CHECKS: dict[str, Callable[[], None]] = {
     "SelfAttention": test_modules.check_self_attention_prints_the_lesson,
     "MaskedSelfAttention": test_modules.check_masked_self_attention_prints_the_lesson,
     "nn.Linear's weights": lambda: test_weights.check_weights_are_linears(LESSON.seed, LESSON.d_model),
+    "two heads of the lesson": test_heads.check_multi_head_is_the_lessons,
+    "heads drawn after one seed": test_heads.check_one_seed_for_all_heads,
+    "heads split as in the paper": test_heads.check_heads_are_split_as_the_paper_does,
+    "nn.MultiheadAttention": lambda: test_heads.check_nn_multihead_attention(test_heads.EXPERIMENTS["course, 3 heads"]),
+    "shared heads and kernels": lambda: test_checks.check_agreement(GROUPED),
+    **{
+        f"plain loops, {title}": partial(test_heads.check_plain_loops, test_heads.EXPERIMENTS[title])
+        for title in test_heads.EXPERIMENTS
+        if not title.startswith("no key")
+    },
+    "decoding": lambda: test_decode.check_decoding(ROTATED),
     "global random state": test_weights.check_global_random_state_is_untouched,
 }
 
@@ -36,7 +52,7 @@ CHECKS: dict[str, Callable[[], None]] = {
 def fails(check: Callable[[], None]) -> bool:
     try:
         check()
-    except AssertionError:
+    except (AssertionError, RuntimeError):  # of shapes that do not fit
         return True
     return False
 

@@ -19,7 +19,9 @@ from hypothesis import strategies as st
 from safetensors.torch import load, save
 
 from attention import LIMITS, Experiment, ExperimentError, files, lessons, paste, run, steps
+from attention.model import Model
 from attention.paste import Pasted, PasteError
+from tests.models import EXPERIMENTS, models
 from tests.strategies import SEEDS, law
 
 LESSON = lessons.masked_self_attention()
@@ -38,12 +40,23 @@ def experiments(draw: st.DrawFn) -> Experiment:
     n, d = draw(st.integers(1, 4)), draw(st.integers(1, 3))
     numbers = st.lists(st.lists(NUMBERS, min_size=d, max_size=d), min_size=n, max_size=n)
     square = st.lists(st.lists(NUMBERS, min_size=d, max_size=d), min_size=d, max_size=d)
-    return Experiment(
+    plain = Experiment(
         tokens=draw(st.lists(st.one_of(LABELS, FORMULAS), min_size=n, max_size=n)),
         encodings=draw(numbers),
         seed=draw(SEEDS),
         mask=draw(st.sampled_from(["none", "causal"])),
         weights=draw(st.none() | st.tuples(square, square, square)),
+    )
+    if draw(st.booleans()):
+        return plain
+    m = draw(st.integers(0, 4))
+    model = draw(models(d, NUMBERS))
+    return replace(
+        plain,
+        weights=plain.weights if (model.heads, model.style) == (1, "course") else None,
+        model=model,
+        key_tokens=draw(st.lists(st.one_of(LABELS, FORMULAS), min_size=m, max_size=m)),
+        key_encodings=draw(st.lists(st.lists(NUMBERS, min_size=d, max_size=d), min_size=m, max_size=m)),
     )
 
 
@@ -92,7 +105,11 @@ def test_the_lessons_json_says_what_it_is():
 
 
 def test_every_field_of_an_experiment_is_in_the_json():
-    assert set(json.loads(TEXT)["experiment"]) == {field.name for field in fields(Experiment)}
+    everything = replace(LESSON, model=Model(2), key_tokens=("a",), key_encodings=((1, 2),))
+    written = json.loads(files.to_json(everything, run(everything)))["experiment"]
+    assert set(written) == {field.name for field in fields(Experiment)}
+    assert set(written["model"]) == {field.name for field in fields(Model)}
+    assert set(json.loads(TEXT)["experiment"]) == set(written) - {"model", "key_tokens", "key_encodings"}
 
 
 def test_given_weights_are_in_the_json():
@@ -105,6 +122,42 @@ def test_json_is_ascii_and_has_a_line_for_each_field():
     text = files.to_json(experiment, run(experiment))
     assert text.isascii()
     assert '    "encodings": [[1.16, 0.23], [0.57, 1.36], [4.41, -2.16]],\n' in text
+
+
+def test_a_models_json_is_its_fields_and_a_second_sequence_stands_beside_the_first():
+    model = Model(2, None, "paper", "rotary.half", 0.25, 30, -0.0)
+    experiment = replace(
+        made := EXPERIMENTS["rotary, two sequences"], model=model, key_tokens=("=1", *made.key_tokens[1:])
+    )
+    written = json.loads(files.to_json(experiment, run(experiment)))["experiment"]
+    assert written["model"] == {
+        "heads": 2,
+        "kv_heads": None,
+        "style": "paper",
+        "positions": "rotary.half",
+        "scale": 0.25,
+        "soft_cap": 30.0,
+        "sink": -0.0,
+    }
+    assert written["key_tokens"] == list(experiment.key_tokens)
+    assert written["key_encodings"] == [list(row) for row in experiment.key_encodings]
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_the_output_in_the_json_is_the_same_float32(name):
+    trace = run(EXPERIMENTS[name])
+    written = json.loads(files.to_json(EXPERIMENTS[name], trace))["output"]
+    output = torch.tensor([[math.nan if x is None else x for x in row] for row in written])
+    assert torch.equal(output.nan_to_num(nan=1e30), trace.output.nan_to_num(nan=1e30))
+
+
+def test_the_largest_experiment_can_be_read_back():
+    rows = [[-(1 + 1 / (3 + 64 * i + j)) * 1e-300 for j in range(64)] for i in range(64)]
+    labels = ["😀" * 64] * 64
+    experiment = Experiment(labels, rows, 2**32 - 1, model=Model(8), key_tokens=labels, key_encodings=rows)
+    trace = run(experiment)
+    trace = replace(trace, output=torch.full_like(trace.output, -1.23456789e-38))
+    assert repr(files.read_json(files.to_json(experiment, trace))) == repr(experiment)
 
 
 def test_an_output_that_is_not_finite_is_null():
@@ -136,6 +189,18 @@ def test_a_file_of_version_1_keeps_opening():
         (changed("experiment", [], None), "experiment: must be an object"),
         (changed("more", 1, None), "file: must have no other keys than"),
         (changed("heads", 2), "experiment: must have no other keys than"),
+        (changed("model", 2), "model: must be an object with the fields of a model"),
+        (changed("model", None), "model: must be an object with the fields of a model"),
+        (changed("model", {"head": 2}), "model: must have no other keys than heads, kv_heads, style"),
+        (changed("model", {"heads": 9}), "heads: must be a whole number from 1 to 8; received 9"),
+        (changed("model", {"heads": 2.0}), "heads: must be a whole number from 1 to 8; received 2.0"),
+        (changed("model", {"heads": 3, "style": "paper"}), "heads: must divide the 2 dimensions"),
+        (changed("model", {"positions": ["alibi"]}), "positions: must be one of none, sinusoidal"),
+        (changed("model", {"soft_cap": "30"}), "soft_cap: must be a number"),
+        (changed("model", {"scale": None}), "scale: must be a number"),
+        (changed("key_tokens", ["a"]), "key_encodings: must hold 1 to 64 rows; received 0"),
+        (changed("key_encodings", [[1, 2]]), "key_tokens: must hold 1 to 64 tokens; received 0"),
+        (changed("key_tokens", None), "key_tokens: must be a list of tokens"),
         (changed("tokens", None), "tokens: must be a list"),
         (changed("tokens", ["a", "b", 3]), "tokens, token 3: must be text"),
         (changed("tokens", ["a", "b", "\ud83d"]), "tokens, token 3: must be text, without halves"),
@@ -303,13 +368,16 @@ def test_encodings_as_csv_read_back_with_their_labels(experiment):
 
 
 @law
-@given(experiments(), st.sampled_from([step.name for step in steps.STEPS]))
-def test_every_number_of_every_step_is_exact_and_no_text_is_a_formula(experiment, name):
-    trace = run(experiment)
+@given(experiments(), st.data())
+def test_every_number_of_every_step_is_exact_and_no_text_is_a_formula(experiment, data):
+    trace = run(experiment).of_head(data.draw(st.integers(0, experiment.model.heads - 1)))
+    name = data.draw(st.sampled_from([step.name for step in steps.of(trace)]))
     heading, *table = csv.reader(io.StringIO(files.csv(trace, name), newline=""), strict=True)
-    values = experiment.encodings if name == "encodings" else steps.matrix(trace, name).tolist()
+    typed = {"encodings": experiment.encodings, "key_encodings": experiment.key_encodings}
+    values = typed.get(name) or steps.matrix(trace, name).tolist()
     for written, row in zip(table, values, strict=True):
-        assert written[1:] == ["hidden" if x == -math.inf else str(x) for x in row]
+        assert written[1:] == ["hidden" if x == -math.inf else str(x).replace("nan", "NaN") for x in row]
+        assert len(written) == len(heading)
     for text in (*heading, *(row[0] for row in table)):
         assert not text.startswith(("=", "+", "-", "@", "\t", "\r"))
 
@@ -321,6 +389,34 @@ def test_half_a_character_in_a_label_becomes_a_question_mark():
     files.zip_of_steps(trace)
 
 
+CROSSING = Experiment(
+    ("a", "=b"), ((1, 2), (3, 4)), model=Model(2), key_tokens=("x", "", "+y"), key_encodings=((1, 0), (0, 1), (0.1, -1))
+)
+
+
+def test_keys_have_the_second_sequences_labels_and_numbers():
+    trace = run(CROSSING)
+    assert files.csv(trace, "scores").splitlines()[0] == '"token","key 1 x","key 2","key 3 +y"'
+    assert [line.split(",")[0] for line in files.csv(trace, "scores").splitlines()[1:]] == ['"a"', '"\'=b"']
+    assert files.csv(trace, "key_encodings").splitlines()[3] == '"\'+y",0.1,-1.0'
+    assert paste.read(files.csv(trace, "key_encodings")).labels == CROSSING.key_tokens
+
+
+def test_each_head_has_its_own_numbers_and_what_all_share_is_written_once():
+    trace = run(CROSSING)
+    first, second = (files.csv(trace.of_head(h), "weights") for h in range(2))
+    assert first != second
+    rows = paste.read(second).rows
+    assert rows == tuple(map(tuple, trace.heads[1].weights.tolist()))
+    assert files.csv(trace, "joined") == files.csv(trace.of_head(1), "joined")
+    assert files.csv(trace, "joined").splitlines()[0] == '"token","h1 d1","h1 d2","h2 d1","h2 d2"'
+
+
+def test_a_step_that_the_trace_does_not_have_is_a_key_error():
+    with pytest.raises(KeyError):
+        files.csv(TRACE, "joined")
+
+
 # --- zip ------------------------------------------------------------------------------------------------------------
 
 
@@ -329,10 +425,27 @@ def test_the_zip_holds_every_step_in_order_and_the_experiment():
         assert archive.testzip() is None
         names = archive.namelist()
         assert names[0] == "01_encodings.csv"
-        assert [name[3:-4] for name in names[:-1]] == [step.name for step in steps.STEPS]
+        assert [name[3:-4] for name in names[:-1]] == [step.name for step in steps.PLAIN]
         for name in names[:-1]:
             assert archive.read(name).decode("utf-8-sig") == files.csv(TRACE, name[3:-4])
         assert archive.read("experiment.json").decode() == files.to_json(LESSON, TRACE, "K3F9-9QZ2")
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_the_zip_holds_every_step_of_every_head(name):
+    trace = run(EXPERIMENTS[name])
+    names = [step.name for step in steps.of(trace)]
+    with zipfile.ZipFile(io.BytesIO(files.zip_of_steps(trace))) as archive:
+        found = {name: archive.read(name).decode("utf-8-sig") for name in archive.namelist()}
+    assert files.read_json(found.pop("experiment.json")) == EXPERIMENTS[name]
+    expected = {}
+    for i, step in enumerate(names, 1):
+        if len(trace.heads) > 1 and step in steps.OF_A_HEAD:
+            for h in range(len(trace.heads)):
+                expected[f"h{h + 1}/{i:02}_{step}.csv"] = files.csv(trace.of_head(h), step)
+        else:
+            expected[f"{i:02}_{step}.csv"] = files.csv(trace, step)
+    assert found == expected
 
 
 def test_the_zip_is_the_same_for_the_same_trace():
@@ -375,6 +488,24 @@ def test_weights_are_written_as_linear_stores_them():
     assert {name: matrix.tolist() for name, matrix in written.items()} == {
         name: matrix.tolist() for name, matrix in MATRICES.items()
     }
+
+
+def test_the_weights_of_several_heads_are_written_with_w_o():
+    trace = run(EXPERIMENTS["shared keys"])
+    written = load(files.to_safetensors(trace))
+    assert set(written) == {f"heads.{h}.w_{letter}" for h in range(4) for letter in "qkv"} | {"w_o"}
+    assert torch.equal(written["w_o"], trace.w_o)
+    for h, head in enumerate(trace.heads):
+        assert torch.equal(written[f"heads.{h}.w_v"], head.w_v)
+    assert torch.equal(written["heads.0.w_k"], written["heads.1.w_k"])
+    assert not torch.equal(written["heads.1.w_k"], written["heads.2.w_k"])
+
+
+def test_the_weights_of_one_head_with_w_o_can_be_brought_in_again():
+    trace = run(replace(LESSON, model=Model(style="paper")))
+    data = files.to_safetensors(trace)
+    assert set(load(data)) == {"w_q", "w_k", "w_v", "w_o"}
+    assert files.read_safetensors(data, 2) == EXPECTED
 
 
 @pytest.mark.parametrize("pattern", ["w_{}", "W_{}", "w_{}.weight", "W_{}.weight", "{}_proj.weight"])

@@ -12,6 +12,7 @@ from hypothesis import assume, given, settings
 from attention import Experiment, lessons, link, run
 from attention.core import Trace
 from attention.fingerprint import fingerprint
+from attention.model import Model
 from tests.strategies import any_experiments, experiments, law
 
 few = settings(law, max_examples=20)  # a digest of anything is as good as of anything else
@@ -31,6 +32,8 @@ def trace_of(experiment: Experiment, output: object = OUTPUT) -> Trace:
         (LESSON, "K6VV-8SED"),
         (replace(LESSON, seed=7, mask="none"), "TN1Y-Y19B"),
         (replace(LESSON, weights=(IDENTITY, IDENTITY, IDENTITY)), "K5DK-GZDG"),
+        (replace(LESSON, model=Model(2, style="paper", sink=0.5)), "E9MC-AKJ4"),
+        (replace(LESSON, key_tokens=("a",), key_encodings=((0.5, -0.0),)), "BC3E-AV9N"),
         (Experiment(("שלום", "\ud83d", ""), ((-0.0, 0.1), (5e-324, 1e6), (1, 2))), "N165-J1EC"),
     ],
 )
@@ -74,7 +77,24 @@ CHANGES: dict[str, list[object]] = {
         (IDENTITY, IDENTITY, ((1.0, -0.0), (0.0, 1.0))),
         (IDENTITY, ((1.0, -0.0), (0.0, 1.0)), IDENTITY),
     ],
+    "model": [
+        Model(2),
+        Model(style="paper"),
+        Model(2, style="paper"),
+        Model(2, 1, "paper"),
+        Model(positions="alibi"),
+        Model(positions="learned"),
+        Model(scale="none"),
+        Model(scale=1.0),
+        Model(soft_cap=1.0),
+        Model(sink=1.0),
+        Model(sink=0.0),
+    ],
+    "key_tokens": [("a",), ("",), ("b",)],
+    "key_encodings": [((0.0, 1.0),), ((-0.0, 1.0),)],
 }
+# neither can be without the other
+TOGETHER = {"key_tokens": {"key_encodings": ((2.0, 1.0),)}, "key_encodings": {"key_tokens": ("a",)}}
 
 
 def test_every_field_but_the_device_is_covered():
@@ -82,7 +102,11 @@ def test_every_field_but_the_device_is_covered():
 
 
 def test_every_change_of_a_field_or_of_the_shape_is_another_fingerprint():
-    changed = [replace(LESSON, **{name: value}) for name, values in CHANGES.items() for value in values]
+    changed = [
+        replace(LESSON, **{name: value} | TOGETHER.get(name, {}))
+        for name, values in CHANGES.items()
+        for value in values
+    ]
     changed += [LESSON, Experiment(("write", "a"), ((1.16, 0.23, 0.57), (1.36, 4.41, -2.16)))]
     assert len({fingerprint(trace_of(experiment)) for experiment in changed}) == len(changed)
 

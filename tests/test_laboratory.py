@@ -340,8 +340,8 @@ def assert_sound(trace: Trace) -> None:
         if each.first is None:
             assert each.verdict != "differs" or each.own or trace.experiment.mask != "causal"
             continue
-        step, row, column = named(trace, each.first)
-        assert each.verdict == "differs"
+        step, row, column, head = named(trace, each.first)
+        assert (each.verdict, head) == ("differs", 0)
         assert all(a[row - n + len(a), column] for shown, a in apart if shown == step)
 
 

@@ -120,7 +120,7 @@ def test_the_differences_are_those_of_two_runs_and_the_gradient_is_autograds():
 def attention_weights() -> list[torch.Tensor]:
     from attention import weights
 
-    return list(weights.of(LESSON))
+    return list(weights.of(LESSON).heads[0])
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,9 @@ def test_asking_twice_gives_equal_experiments():
 
 @pytest.mark.parametrize("example", lessons.examples(), ids=lambda example: example.title)
 def test_every_example_runs_and_says_what_to_look_for_and_where_it_comes_from(example):
-    assert run(example.experiment).output.shape == (example.experiment.n, example.experiment.d_model)
+    experiment, model = example.experiment, example.experiment.model
+    width = experiment.d_model * (model.heads if model.style == "course" else 1)
+    assert run(experiment).output.shape == (experiment.n, width)
     assert example.title
     assert example.about.endswith(".")
     assert example.source
@@ -66,3 +68,10 @@ def test_the_long_one_is_as_many_tokens_as_there_may_be_and_begins_with_the_pape
     assert (experiment.n, experiment.d_model) == (LIMITS.tokens, 16)
     assert experiment.encodings[0] == (0, 1) * 8
     assert experiment.encodings[1][:2] == (0.84, 0.54)
+
+
+def test_the_courses_two_sequences_and_two_heads_compute_what_it_prints():
+    cross = run(lessons.encoder_decoder_attention())
+    assert_printed(cross.output, LESSON["cross_attention_first_two_tokens_as_queries"])
+    heads = run(lessons.multi_head_attention())
+    assert_printed(heads.output, LESSON["multi_head_2"]["output"])

@@ -7,6 +7,7 @@ import tracemalloc
 import zlib
 from dataclasses import asdict, fields, replace
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qsl, quote
 
 import pytest
@@ -16,6 +17,8 @@ from hypothesis import strategies as st
 from attention import LIMITS, Experiment, lessons, link, masks
 from attention.experiment import DEVICES
 from attention.link import LIMIT, LinkTooLong
+from attention.model import PLAIN, POSITIONS, Model
+from tests.models import models
 from tests.strategies import MASKS, SEEDS, any_experiments, law
 
 LESSON = lessons.masked_self_attention()
@@ -49,13 +52,19 @@ def matrices(rows: int, columns: int) -> st.SearchStrategy[list[list[float]]]:
 def small_experiments(draw: st.DrawFn) -> Experiment:
     """Any labels, any numbers, any controls, with weights or without: never too much for a link."""
     n, d = draw(st.integers(1, 4)), draw(st.integers(1, 3))
+    m = draw(st.integers(0, 4))
+    model = draw(models(d, NUMBERS))
+    takes_weights = (model.heads, model.style) == (1, "course")
     return Experiment(
         tokens=draw(st.lists(LABELS, min_size=n, max_size=n)),
         encodings=draw(matrices(n, d)),
         seed=draw(SEEDS),
         mask=draw(st.sampled_from(MASKS)),
         device=draw(st.sampled_from(DEVICES)),
-        weights=draw(st.none() | st.tuples(*(matrices(d, d),) * 3)),
+        weights=draw(st.none() | st.tuples(*(matrices(d, d),) * 3)) if takes_weights else None,
+        model=model,
+        key_tokens=draw(st.lists(LABELS, min_size=m, max_size=m)),
+        key_encodings=draw(matrices(m, d)),
     )
 
 
@@ -150,7 +159,12 @@ OTHER_THAN_THE_LESSONS = {
     "mask": "none",
     "device": "xpu",
     "weights": (((1.0, 0.0), (0.0, -0.0)),) * 3,
+    "model": Model(heads=2, style="paper", sink=-0.0),
+    "key_tokens": ("a",),
+    "key_encodings": ((-0.0, 1.0),),
 }
+# neither can be without the other
+TOGETHER = {"key_tokens": {"key_encodings": ((1.0, 2.0),)}, "key_encodings": {"key_tokens": ("",)}}
 
 
 def test_every_field_of_an_experiment_is_in_the_list_of_those_that_a_link_must_carry():
@@ -159,9 +173,37 @@ def test_every_field_of_an_experiment_is_in_the_list_of_those_that_a_link_must_c
 
 @pytest.mark.parametrize("name", OTHER_THAN_THE_LESSONS)
 def test_every_field_goes_into_a_link(name):
-    experiment = replace(LESSON, **{name: OTHER_THAN_THE_LESSONS[name]})
+    experiment = replace(LESSON, **{name: OTHER_THAN_THE_LESSONS[name]} | TOGETHER.get(name, {}))
     assert link.write(experiment) != link.write(LESSON)
     assert repr(link.read(link.write(experiment))) == repr((experiment, []))
+
+
+OTHER_MODELS = {
+    "heads": ("heads=2", Model(heads=2)),
+    "kv_heads": ("heads=2&kv=1&style=paper", Model(heads=2, kv_heads=1, style="paper")),
+    "style": ("style=paper", Model(style="paper")),
+    "positions": ("pos=rotary.interleaved", Model(positions="rotary.interleaved")),
+    "scale": ("scale=-0", Model(scale=-0.0)),
+    "soft_cap": ("cap=0.1", Model(soft_cap=0.1)),
+    "sink": ("sink=0", Model(sink=0.0)),
+}
+
+
+def test_every_field_of_a_model_is_in_the_list_of_those_that_a_link_must_carry():
+    assert set(OTHER_MODELS) == {field.name for field in fields(Model)} == set(link.MODEL.values())
+
+
+@pytest.mark.parametrize("field", OTHER_MODELS)
+def test_every_field_of_a_model_goes_into_a_link(field):
+    text, model = OTHER_MODELS[field]
+    assert link.write(replace(LESSON, model=model)) == f"{text}&v=1"
+    assert repr(link.read(f"{text}&v=1")) == repr((replace(LESSON, model=model), []))
+
+
+def test_all_parameters_of_the_content_are_named_for_those_who_tidy_an_address():
+    experiment = replace(LESSON, model=Model(heads=2), key_tokens=("a",), key_encodings=((1, 2),), seed=3, mask="none")
+    names = {name for name, _ in parse_qsl(link.write(experiment, "q.0.0"))}
+    assert names - {"seed", "mask", "device", "cell", "v"} <= set(link.CONTENT)
 
 
 @pytest.mark.parametrize(
@@ -177,6 +219,19 @@ def test_every_field_goes_into_a_link(name):
         (Experiment(("", "a b"), ((-0.0,), (1e-7,))), "t=&t=a%20b&x=-0_1e-07&v=1"),
         (Experiment(("&=+%#?;",), ((1e6,),)), "t=%26%3D%2B%25%23%3F%3B&x=1000000&v=1"),
         (replace(LESSON, weights=(((1, 0), (0, 1)),) * 3), "wq=1,0_0,1&wk=1,0_0,1&wv=1,0_0,1&v=1"),
+        (
+            Experiment(
+                ("",),
+                ((1, 2, 3, 4, 5, 6, 7, 8),),
+                7,
+                "none",
+                model=Model(4, 2, "paper", "rotary.half", "d_model", 30, 0.5),
+                key_tokens=("a", "b"),
+                key_encodings=((1,) * 8, (2,) * 8),
+            ),
+            "x=1,2,3,4,5,6,7,8&kt=a&kt=b&kx=1,1,1,1,1,1,1,1_2,2,2,2,2,2,2,2"
+            "&heads=4&kv=2&style=paper&pos=rotary.half&scale=d_model&cap=30&sink=0.5&seed=7&mask=none&v=1",
+        ),
     ],
 )
 def test_a_short_link_can_be_read_by_a_person(experiment, text):
@@ -185,6 +240,8 @@ def test_a_short_link_can_be_read_by_a_person(experiment, text):
 
 def test_the_pinned_cell_is_passed_through():
     assert link.write(LESSON, "weights.1.0") == "cell=weights.1.0&v=1"
+    assert link.write(LESSON, "h2.weights.1.0") == "cell=h2.weights.1.0&v=1"
+    assert link.cell("heads=2&cell=h2.weights.1.0&v=1") == "h2.weights.1.0"
     assert link.cell("cell=weights.1.0&v=1") == "weights.1.0"
     assert link.cell("https://example.org/page?cell=q.0.1#x") == "q.0.1"
 
@@ -237,7 +294,8 @@ def test_an_address_of_100_characters_and_the_longest_link_fit_2000_characters()
 def test_the_largest_experiment_is_within_what_is_unpacked():
     longest = -1.2345678901234567e-100
     square = ((longest,) * 64,) * 64
-    largest = Experiment(("😀" * 64,) * 64, square, LIMITS.seed, "causal", "cuda", (square, square, square))
+    weights, labels = (square, square, square), ("😀" * 64,) * 64
+    largest = Experiment(labels, square, LIMITS.seed, "causal", "cuda", weights, PLAIN, labels, square)
     assert len("&".join(link._content(largest, shortest=False))) < link.UNPACKED
     assert repr(link.read(link.write(largest))) == repr((largest, []))
 
@@ -254,9 +312,19 @@ def test_weights_of_float32_pack_as_their_bytes():
 # --- links of this version open for ever ----------------------------------------------------------------------------
 
 
+ADDED_LATER = {"model": {}, "key_tokens": [], "key_encodings": []}
+"""Fields that came after the first links, which open with these."""
+
+
+def of_golden(golden: dict[str, Any]) -> Experiment:
+    values = {field.name: golden[field.name] for field in fields(Experiment) if field.name not in ADDED_LATER}
+    added = {name: golden.get(name, neutral) for name, neutral in ADDED_LATER.items()}
+    return Experiment(**values | added | {"model": Model(**added["model"])})
+
+
 @pytest.mark.parametrize("golden", GOLDEN, ids=[golden["about"] for golden in GOLDEN])
 def test_a_golden_link_opens_as_its_experiment(golden):
-    experiment = Experiment(**{field.name: golden[field.name] for field in fields(Experiment)})
+    experiment = of_golden(golden)
     read, problems = link.read(golden["link"])
     assert repr(read) == repr(experiment)
     assert [problem.words() for problem in problems] in ([], [CUT_OFF] if "v=1" not in golden["link"] else [])
@@ -265,8 +333,11 @@ def test_a_golden_link_opens_as_its_experiment(golden):
 
 def test_golden_links_hold_every_field_and_both_forms():
     assert {golden["link"][:2] for golden in GOLDEN} >= {"z=", "t=", "x=", "v="}
+    opened = [asdict(of_golden(golden)) for golden in GOLDEN]
     for name, value in asdict(LESSON).items():
-        assert any(json.dumps(golden[name]) != json.dumps(value) for golden in GOLDEN), name
+        assert any(repr(experiment[name]) != repr(value) for experiment in opened), name
+    for name, value in asdict(PLAIN).items():
+        assert any(experiment["model"][name] != value for experiment in opened), name
 
 
 # --- what is wrong with a link, and what is shown instead -----------------------------------------------------------
@@ -401,6 +472,123 @@ def test_bad_weights_are_the_seeds_and_all_else_is_kept(text, said):
 
 
 @pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("kt=a", "has tokens without encodings"),
+        ("kx=1,2&kx=1,2", "is given 2 times"),
+        ("kx=1,abc", ", token 1, d2 “abc” is not a number"),
+        ("kx=1,2_1e9,2", ", token 2, d1 “1e9” must lie between -1,000,000 and 1,000,000"),
+        ("kx=1,2_１,2", ", token 2, d1 “１” is not a number in the digits 0 to 9"),
+        ("kt=a&kt=b&kx=1,2", " must have one row for each of the 2 tokens, not 1"),
+        ("kx=1", ", token 1 must have 2 numbers, as the first sequence has, not 1"),
+        ("kx=1,2_1", ", token 2 must have 2 numbers, as the first sequence has, not 1"),
+        ("kx=" + "_" * 90_000, " must hold 1 to 64 rows, not 90001"),
+        ("kt=a&" * 65 + "kx=1,2", " must hold 1 to 64 tokens, not 65"),
+        ("kx=2f:AAA", " “2f:AAA” cannot be unpacked"),
+        ("kx=1f:AADAfw", ", token 1 must have 2 numbers, as the first sequence has, not 1"),
+        ("kx=2f:AADAfwAAAAA", ", token 1, d1 “nan” must be finite"),
+    ],
+)
+def test_a_bad_second_sequence_is_left_out_and_all_else_is_kept(text, said):
+    experiment, problems = link.read(f"t=a&x=5,6&{text}&heads=3&seed=7&v=1")
+    assert experiment == Experiment(("a",), ((5, 6),), 7, model=Model(heads=3))
+    said = said if said.startswith(",") else f" {said.strip()}"
+    assert [problem.words() for problem in problems] == [f"The link's second sequence{said}; it is left out."]
+
+
+def test_a_bad_label_of_the_second_sequence_is_mended():
+    experiment, problems = link.read(f"kt={'a' * 65}&kx=1,2&v=1")
+    assert experiment == replace(LESSON, key_tokens=("a" * 64,), key_encodings=((1, 2),))
+    place = f"second sequence, token 1 “{'a' * 39}…”"
+    assert [problem.words() for problem in problems] == [f"The link's {place} is longer than 64 characters; it is cut."]
+
+
+NO_HEADS, OWN = "one head is used", "each head has keys and values of its own"
+PAIRS = "must not be rotary where a head has an odd number of dimensions, which do not come in pairs"
+OF_THE_COURSE = "must be left out in the course's style, where each head has keys and values of its own"
+
+
+@pytest.mark.parametrize(
+    ("text", "said", "model"),
+    [
+        ("heads=0", f"number of heads “0” is not a whole number from 1 to 8; {NO_HEADS}", PLAIN),
+        ("heads=9", f"number of heads “9” is not a whole number from 1 to 8; {NO_HEADS}", PLAIN),
+        ("heads=２", f"number of heads “２” is not a whole number from 1 to 8; {NO_HEADS}", PLAIN),
+        ("heads=2.0", f"number of heads “2.0” is not a whole number from 1 to 8; {NO_HEADS}", PLAIN),
+        ("heads=", f"number of heads “” is not a whole number from 1 to 8; {NO_HEADS}", PLAIN),
+        ("heads=2&heads=2", f"number of heads is given 2 times; {NO_HEADS}", PLAIN),
+        (
+            "heads=5&style=paper",
+            f"number of heads “5” must divide the 6 dimensions in the paper's style; {NO_HEADS}",
+            Model(style="paper"),
+        ),
+        (
+            "heads=4&kv=2&style=paper",
+            f"number of heads “4” must divide the 6 dimensions in the paper's style; {NO_HEADS}",
+            Model(style="paper"),
+        ),
+        (
+            "heads=3&kv=2&style=paper",
+            f"number of key and value heads “2” must divide the 3 heads; {OWN}",
+            Model(3, style="paper"),
+        ),
+        ("heads=4&kv=2", f"number of key and value heads “2” {OF_THE_COURSE}; {OWN}", Model(4)),
+        ("kv=x", f"number of key and value heads “x” is not a whole number from 1 to 8; {OWN}", PLAIN),
+        ("style=Paper", "style “Paper” is not course or paper; the course's is used", PLAIN),
+        (
+            "pos=rope",
+            f"positions “rope” is not {', '.join(POSITIONS[:-1])} or alibi; none are used",
+            PLAIN,
+        ),
+        (
+            "heads=2&style=paper&pos=rotary.half",
+            f"positions “rotary.half” {PAIRS}; none are used",
+            Model(2, style="paper"),
+        ),
+        ("scale=abc", "scale “abc” is not a number and not d_k, d_model or none; 1 / sqrt(d_k) is used", PLAIN),
+        ("scale=nan", "scale “nan” is not a number and not d_k, d_model or none; 1 / sqrt(d_k) is used", PLAIN),
+        ("cap=0", "soft cap “0” must be larger than 0; none is used", PLAIN),
+        ("cap=-1&sink=1", "soft cap “-1” must be larger than 0; none is used", Model(sink=1)),
+        ("cap=none", "soft cap “none” is not a number; none is used", PLAIN),
+        ("sink=inf", "sink “inf” is not a number; none is used", PLAIN),
+        ("sink=1e9", "sink “1e9” must lie between -1,000,000 and 1,000,000; none is used", PLAIN),
+        ("sink=１", "sink “１” is not a number in the digits 0 to 9; none is used", PLAIN),
+    ],
+)
+def test_what_is_bad_in_a_model_is_neutral_and_all_else_is_kept(text, said, model):
+    experiment, problems = link.read(f"t=a&x=1,2,3,4,5,6&{text}&seed=7&v=1")
+    assert experiment == Experiment(("a",), ((1, 2, 3, 4, 5, 6),), 7, model=model)
+    assert [problem.words() for problem in problems] == [f"The link's {said}."]
+
+
+def test_several_bad_values_are_each_said():
+    assert link.read("heads=4&kv=3&style=paper&pos=rotary.half&cap=-2&sink=2&v=1")[0] == replace(
+        LESSON, model=Model(style="paper", positions="rotary.half", sink=2)
+    )
+    assert words("heads=4&kv=3&style=paper&pos=rotary.half&cap=-2&sink=2&v=1") == [
+        f"The link's number of key and value heads “3” must divide the 4 heads; {OWN}.",
+        "The link's soft cap “-2” must be larger than 0; none is used.",
+        f"The link's number of heads “4” must divide the 2 dimensions in the paper's style; {NO_HEADS}.",
+    ]
+
+
+def test_given_weights_give_way_to_several_heads():
+    identity = "1,0_0,1"
+    text = f"wq={identity}&wk={identity}&wv={identity}&heads=2&v=1"
+    assert link.read(text)[0] == replace(LESSON, model=Model(heads=2))
+    assert words(text) == [
+        "The link's weights “2 of the course's style” can be given for one head of the course's style only; "
+        f"{SEEDS_WEIGHTS}."
+    ]
+
+
+def test_a_model_of_another_version_is_not_read_and_one_without_a_version_is_suspected():
+    assert link.read("heads=2&kx=1,2&v=2")[0] == LESSON
+    assert link.read("heads=2")[0] == replace(LESSON, model=Model(heads=2))
+    assert words("heads=2") == words("kx=1,2") == [CUT_OFF]
+
+
+@pytest.mark.parametrize(
     ("label", "shown", "said"),
     [
         ("a" * 65, "a" * 64, f"token 2 “{'a' * 39}…” is longer than 64 characters; it is cut"),
@@ -509,7 +697,7 @@ def test_a_whole_address_with_parameters_of_others_reads_as_its_query(address):
         (packed("t=a&x=1", version=False)[:-4], "is damaged or was cut off on its way"),
         (packed("t=a&x=1", version=False) + "AAAA", "is damaged or was cut off on its way"),
         (packed("t=&" * 1_001, version=False), "has more than 1,000 parameters"),
-        (bomb(link.UNPACKED + 1).removesuffix("&v=1"), "stands for more than 500,000 characters"),
+        (bomb(link.UNPACKED + 1).removesuffix("&v=1"), "stands for more than 700,000 characters"),
         ("z=abc&z=abc", "is given 2 times"),
     ],
 )
@@ -577,6 +765,10 @@ HOSTILE = {
     "packed labels": packed("x=1&t=" + "%F0%9F%98%80" * 40_000),
     "a packed seed": packed("seed=" + "9" * 499_000),
     "a packed number": packed("x=" + "9" * 499_000),
+    "a billion heads": "heads=" + "9" * 99_000 + "&kv=1000000000&cap=" + "9" * 900 + "&v=1",
+    "999 second tokens": "kt=%00&" * 998 + "kx=1",
+    "99,000 rows of a second sequence": "kx=" + "_" * 99_000,
+    "packed rows of a second sequence": packed("kx=" + "_," * 240_000),
     "packed floats": packed("x=64f:" + "A" * 499_000),
     "a script": "t=<script>alert(1)</script>&x=<script>&seed=<img src=x onerror=alert(1)>&mask='; DROP TABLE&v=1",
     "99,000 percent signs": "t=" + "%" * 99_000,
@@ -632,6 +824,7 @@ def test_a_link_that_is_too_long_is_refused_at_once_with_its_controls():
 FRAGMENTS = st.sampled_from(
     [
         *("t=", "x=", "z=", "v=1", "v=", "seed=", "mask=", "device=", "cell=", "wq=", "wk=", "wv="),
+        *("kt=", "kx=", "heads=", "kv=", "style=", "pos=", "scale=", "cap=", "sink=", "paper", "alibi", "rotary.half"),
         *("&", "=", "_", ",", "%", "?", "#", "+", "1", "-0", "1e", "0.5", "none", "nan", "1e400", "https://"),
         *("2f:AAAAPwAAAMA", "1d:", "eNqrsDUEAAIWAOc", "%FF", "%00", "%ED%A0%80", "\ud800", "é", "１"),
     ]
@@ -685,3 +878,4 @@ def test_fuzzing_reaches_links_that_open():
     assert link.read("t=1&x=0.5,-0&seed=1&mask=none&v=1") == (Experiment(("1",), ((0.5, -0.0),), 1, "none"), [])
     assert link.read("x=2f:AAAAPwAAAMA&v=1")[0].encodings == ((0.5, -2.0),)
     assert link.read("z=eNqrsDUEAAIWAOc&v=1")[0].encodings == ((1.0,),)
+    assert link.read("heads=1&pos=alibi&kx=0.5,1&v=1")[0].model == Model(positions="alibi")

@@ -14,9 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attention import Experiment, Trace, explain, lessons, masks, run, show, steps
+from attention.explain import FROM_PERCENTAGES
+from attention.shown import number as shown_number
 from tests.strategies import law
 from tests.test_arithmetic import assert_well_formed
 from tests.test_explain import derivations
+from tests.test_heads import TRACES
 from tests.test_imports import clean_process
 
 LESSON = run(lessons.masked_self_attention())
@@ -128,12 +131,12 @@ def body(table: list[list[str]]) -> list[list[str]]:
 
 
 def test_a_trace_is_a_table_for_every_step_with_its_name_its_formula_and_the_courses_name():
-    for step, caption in zip(steps.STEPS, read(LESSON).captions, strict=True):
+    for step, caption in zip(steps.PLAIN, read(LESSON).captions, strict=True):
         assert caption == f"{step.title}: {steps.formula(LESSON, step.name)} ({step.course})"
 
 
 def test_the_tables_hold_the_traces_numbers_and_say_what_is_hidden():
-    tables = dict(zip(steps.BY_NAME, read(LESSON).tables, strict=True))
+    tables = dict(zip([step.name for step in steps.of(LESSON)], read(LESSON).tables, strict=True))
     assert body(tables["output"]) == [["0.6038", "0.7434"], ["−0.0062", "0.6072"], ["3.4989", "2.2427"]]
     assert body(tables["mask"])[1] == ["visible", "visible", "hidden"]
     assert body(tables["masked_scores"])[1] == ["−0.2844", "0.2883", "hidden"]
@@ -142,7 +145,7 @@ def test_the_tables_hold_the_traces_numbers_and_say_what_is_hidden():
 
 
 def test_rows_and_columns_are_named_by_tokens_and_dimensions():
-    tables = dict(zip(steps.BY_NAME, read(LESSON).tables, strict=True))
+    tables = dict(zip([step.name for step in steps.of(LESSON)], read(LESSON).tables, strict=True))
     assert tables["scores"][0] == ["", "1 write", "2 a", "3 poem"]
     assert [row[0] for row in tables["output"]] == ["", "1 write", "2 a", "3 poem"]
     assert tables["output"][0] == ["", "d1", "d2"]
@@ -165,7 +168,7 @@ def test_no_label_adds_a_tag_a_table_or_a_cell(labels):
     trace = run(Experiment(tuple(labels), [[1.0, 2.0]] * len(labels)))
     found = read(trace)
     assert (found.tags, found.attributes) == (PLAIN, [])
-    for step, table in zip(steps.STEPS, found.tables, strict=True):
+    for step, table in zip(steps.PLAIN, found.tables, strict=True):
         rows, columns = steps.matrix(trace, step.name).shape
         assert [len(row) for row in table] == [columns + 1] * (rows + 1)
 
@@ -200,3 +203,45 @@ def test_every_derivation_is_one_formula_between_dollars(trace):
         assert latex.endswith("$")
         assert derivation.latex() in latex
         assert_well_formed(latex[1:-1].replace(r"\displaystyle ", "", 1))
+
+
+# ---- heads, two sequences, positions ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("title", TRACES)
+def test_every_step_of_every_head_is_a_table_with_its_tokens(title):
+    trace = TRACES[title]
+    found, many = read(trace), len(trace.heads) > 1
+    expected = {}
+    for step in steps.of(trace):
+        of_a_head = step.name in steps.OF_A_HEAD
+        for h in range(len(trace.heads) if of_a_head else 1):
+            of = f"Head {h + 1}: " if many and of_a_head else ""
+            expected[of + step.title] = (step, trace.of_head(h))
+    assert len(found.captions) == len(found.tables) == len(expected)
+    for caption, table in zip(found.captions, found.tables, strict=True):
+        (name,) = (each for each in expected if caption.startswith(f"{each}: "))
+        step, shown = expected[name]
+        axes = steps.headings(shown)
+        assert table[0][1:] == axes[step.columns]
+        assert [row[0] for row in table[1:]] == axes[step.rows]
+        assert caption.startswith(f"{name}: {steps.formula(shown, step.name)}")
+        assert "()" not in caption
+        if step.unit == "number" and step.name != "masked_scores":
+            numbers = [[shown_number(x) for x in row] for row in steps.matrix(shown, step.name).tolist()]
+            assert body(table) == numbers
+        blind = step.name in FROM_PERCENTAGES and bool(trace.blind.any())
+        assert ("sees no key" in caption) == blind == ("NaN" in str(body(table)))
+
+
+def test_both_sequences_stand_beside_rows_and_above_columns():
+    tables = read(TRACES["plain, crossing"]).tables
+    weights = tables[[step.name for step in steps.of(TRACES["plain, crossing"])].index("weights")]
+    assert weights[0] == ["", "1 v", "2 w", "3 x", "4 y", "5 z"]
+    assert [row[0] for row in weights[1:]] == ["1 a", "2 b", "3 c"]
+
+
+def test_a_derivation_names_its_head_as_python_counts_it():
+    trace = TRACES["course, 3 heads"]
+    assert explain(trace, "weights", 1, 0, 2)._repr_html_().startswith("<b>heads[2].weights[1, 0]</b>")
+    assert explain(trace, "joined", 1, 0)._repr_html_().startswith("<b>joined[1, 0]</b>")

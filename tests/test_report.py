@@ -18,6 +18,7 @@ from playwright.sync_api import sync_playwright
 
 from attention import Experiment, labels, lessons, report, run, steps
 from tests.browser import chromium
+from tests.models import EXPERIMENTS
 from tests.strategies import law
 
 LESSON = lessons.masked_self_attention()
@@ -78,9 +79,9 @@ def attributes(page: str, name: str) -> list[str]:
 
 def test_every_step_is_a_table_with_its_names_and_formula():
     reader = Reader(PAGE)
-    assert len(reader.tables) == len(steps.STEPS)
+    assert len(reader.tables) == len(steps.PLAIN)
     caption = html.unescape(PAGE)
-    for step, table in zip(steps.STEPS, reader.tables, strict=True):
+    for step, table in zip(steps.PLAIN, reader.tables, strict=True):
         rows, columns = steps.matrix(TRACE, step.name).shape
         assert [len(row) for row in table] == [columns + 1] * (rows + 1)
         assert f"<b>{step.title}</b> <code>{step.course}</code>" in PAGE
@@ -145,6 +146,63 @@ def test_the_experiment_stands_in_it_as_json_that_can_be_read_back():
     assert json.loads(text)["fingerprint"] == "K3F9-9QZ2"
 
 
+# --- other models ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_every_step_of_every_head_is_a_table(name):
+    trace = run(EXPERIMENTS[name])
+    page = report.html(trace, "today")
+    reader, present = Reader(page), steps.of(trace)
+    of_a_head = [step for step in present if step.name in steps.OF_A_HEAD]
+    shared = [step for step in present if step.name not in steps.OF_A_HEAD]
+    assert len(reader.tables) == len(shared) + len(trace.heads) * len(of_a_head)
+    before = present.index(of_a_head[0])
+    for h in range(len(trace.heads)):
+        for i, step in enumerate(of_a_head):
+            table = reader.tables[before + h * len(of_a_head) + i]
+            rows, columns = steps.matrix(trace.of_head(h), step.name).shape
+            assert [len(row) for row in table] == [columns + 1] * (rows + 1), (h, step.name)
+            assert html.escape(steps.formula(trace.of_head(h), step.name)) in page
+    titles = attributes(page, "title")
+    for head in trace.heads:
+        for x in head.output[~trace.blind].flatten().tolist():
+            assert repr(x).replace("-", "−") in titles
+    assert ("Head 2 of" in page) == (len(trace.heads) > 1)
+    headings = sum(tag in ("h2", "h3") for tag, _ in reader.tags)
+    assert headings == len(set(re.findall("<h[23]>.*?</h[23]>", page))) or len(trace.heads) > 1
+    assert json.loads(reader.text["pre"][0])["experiment"]["tokens"] == list(EXPERIMENTS[name].tokens)
+
+
+def test_the_head_of_the_page_says_what_the_model_is():
+    about = "today · 3 × 2 numbers · 5 keys of a second sequence · mask: none · seed 7"
+    assert f"<p>{about}</p>" in report.html(run(EXPERIMENTS["two sequences"]), "today")
+    page = report.html(run(EXPERIMENTS["all at once"]), "today")
+    assert "<h1>Attention, every number</h1>" in page
+    assert (
+        "<p>today · 5 × 8 numbers · 7 keys of a second sequence · 4 heads of the paper's style · 2 key and value heads"
+        " · rotary positions, halves paired · scale 1 ÷ √d_model · soft cap 3 · sink 0.5 · mask: causal · seed 7</p>"
+    ) in html.unescape(page)
+    assert report.html(run(LESSON), "today") == report.html(run(LESSON), "today", title="Masked self-attention")
+
+
+def test_a_query_without_a_key_is_said_in_every_head_and_behind_them():
+    page = report.html(run(EXPERIMENTS["a row sees no key"]), "today")
+    assert page.count("Query 1 sees no key: 0 ÷ 0 is NaN.") == 2 * 2 + 2
+    assert page.count('<td title="NaN, not a number: this query sees no key">NaN</td>') == 2 * (3 + 2) + 4 + 4
+    seen = report.html(run(EXPERIMENTS["a row sees no key but a sink"]), "today")
+    assert "NaN" not in seen.partition("<pre>")[0]
+    assert seen.count('class="hidden"') == 2 * 3 * 6
+
+
+def test_keys_of_a_second_sequence_are_named_in_rows_and_columns():
+    experiment = replace(LESSON, mask="none", key_tokens=NASTY[1:3], key_encodings=((1, 2), (3, 4)))
+    tables = Reader(report.html(run(experiment), "today")).tables
+    assert [row[0] for row in tables[1][1:]] == [labels.shown(label, i) for i, label in enumerate(NASTY[1:3])]
+    assert tables[-1][0] == ["", "d1", "d2"]
+    assert tables[-2][0][1:] == [row[0] for row in tables[1][1:]]
+
+
 def test_the_same_arguments_give_the_same_text():
     assert report.html(run(LESSON), "1 May 2026", "K3F9-9QZ2") == PAGE
 
@@ -201,7 +259,7 @@ def test_a_browser_without_a_network_shows_it_in_both_themes_and_runs_nothing(tm
             page.on("pageerror", lambda error, said=said: said.append(str(error)))
             page.on("request", lambda request, requests=requests: requests.append(request.url))
             page.goto(file.as_uri())
-            assert page.locator("table").count() == len(steps.STEPS)
+            assert page.locator("table").count() == len(steps.PLAIN)
             assert page.locator("th", has_text="<script>").count() > 0
             papers.append(page.evaluate("getComputedStyle(document.body).backgroundColor"))
             assert page.evaluate("getComputedStyle(document.querySelector('td.p20')).backgroundColor") != papers[-1]

@@ -13,9 +13,11 @@ import torch
 from safetensors.torch import save
 from streamlit.testing.v1 import AppTest
 
-from attention import Experiment, code, devices, files, link, run, steps
+from attention import Experiment, code, devices, files, link, model_words, run, spreadsheet, steps
 from attention.fingerprint import fingerprint
+from attention.model import Model
 from attention.ui import hand_on
+from tests.models import EXPERIMENTS
 from tests.test_app import (
     LESSON,
     assert_shows,
@@ -108,8 +110,10 @@ def assert_no_markup_of(visitor: AppTest, text: str) -> None:
         replace(OTHER, weights=HAND_MADE),
         Experiment(("=1+1", "a&b=c", "é\u202e😀"), ((0.1 + 0.2,), (1e6,), (5e-324,))),
         numbers(12, 8),
+        EXPERIMENTS["all at once"],
+        EXPERIMENTS["alibi, two sequences"],
     ],
-    ids=["the lesson", "controls", "minus zero", "other tokens", "weights", "awkward", "packed"],
+    ids=["the lesson", "controls", "minus zero", "other tokens", "weights", "awkward", "packed", "a model", "alibi"],
 )
 def test_a_made_link_is_the_experiments_and_opens_with_the_same_numbers_and_fingerprint(experiment):
     one = opened_with(experiment)
@@ -201,18 +205,36 @@ def test_hostile_text_of_a_link_is_a_label_and_a_notice_and_nothing_else(text):
 # ---- files ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("experiment", [LESSON, OTHER, replace(OTHER, weights=HAND_MADE)], ids=["lesson", "", "given"])
+MODELS = {name: EXPERIMENTS[name] for name in ("all at once", "alibi, two sequences", "two heads of the course")}
+
+
+@pytest.mark.parametrize(
+    "experiment",
+    [LESSON, OTHER, replace(OTHER, weights=HAND_MADE), *MODELS.values()],
+    ids=["lesson", "", "given", *MODELS],
+)
 def test_every_offer_makes_a_file_and_has_its_button(experiment):
     visitor = opened_with(experiment)
     go(visitor, TAKE_AWAY)
     offers = hand_on.offers(run(experiment))
-    assert [button.key for button in visitor.get("download_button")] == [f"take-{offer.name}" for offer in offers]
+    keys = [f"take-{offer.name}" for offer in offers]
+    assert [button.key for button in visitor.get("download_button")] == [*keys, "take-step"]
     assert len({offer.name for offer in offers}) == len(offers)
     for offer in offers:
         made = offer.make()
         assert len(made) > 100
         assert offer.mime
         assert offer.words
+
+
+def test_a_spreadsheet_of_too_many_cells_is_not_offered_and_the_page_says_so():
+    experiment = replace(numbers(64, 8), encodings=((0.5,) * 8,) * 64, model=Model(8))
+    visitor = opened_with(experiment)
+    go(visitor, TAKE_AWAY)
+    assert "take-attention.xlsx" not in [button.key for button in visitor.get("download_button")]
+    said = f"No spreadsheet: it would have {spreadsheet.cells(run(experiment)):,} cells"
+    assert any(caption.value.startswith(said) for caption in visitor.caption)
+    assert not any(caption.value.startswith("No spreadsheet") for caption in at(TAKE_AWAY).caption)
 
 
 def test_the_json_that_is_offered_reads_back_and_carries_the_fingerprint():
@@ -228,6 +250,34 @@ def test_each_dialect_is_shown_as_it_is_made(dialect):
     visitor.button_group(key="dialect").set_value(dialect)
     ran(visitor)
     assert [shown.value for shown in visitor.code] == [code.script(LESSON, dialect).rstrip("\n")]
+
+
+def test_only_dialects_that_can_compute_the_model_are_offered_and_the_others_say_why():
+    visitor = opened_with(MODELS["all at once"])
+    go(visitor, TAKE_AWAY)
+    (control,) = [group for group in visitor.get("button_group") if (group.key or "").startswith("dialect")]
+    assert control.options == ["course"]
+    assert [shown.value for shown in visitor.code] == [code.script(MODELS["all at once"]).rstrip("\n")]
+    (said,) = [caption.value for caption in visitor.caption if caption.value.startswith("Not every dialect can")]
+    assert "scaled_dot_product_attention has no soft cap and no sink." in said
+    assert "nn.MultiheadAttention has no shared keys" in said
+    assert not any("dialect" in caption.value for caption in at(TAKE_AWAY).caption)
+
+
+def test_any_step_of_any_head_can_be_taken_as_csv():
+    experiment = MODELS["two heads of the course"]
+    visitor = opened_with(experiment)
+    go(visitor, TAKE_AWAY)
+    chooser = next(box for box in visitor.selectbox if (box.key or "").startswith("csv-step"))
+    assert chooser.options == [step.title for step in steps.of(run(experiment))]
+    assert not [box for box in visitor.selectbox if box.key == "csv-head-2"]  # all heads share what is chosen
+    chooser.set_value("weights")
+    ran(visitor)
+    assert visitor.selectbox(key="csv-head-2").options == ["1 of 2", "2 of 2"]
+    visitor.selectbox(key="csv-head-2").set_value(1)
+    ran(visitor)
+    assert not visitor.exception
+    assert not any((box.key or "").startswith("csv-head") for box in at(TAKE_AWAY).selectbox)
 
 
 # ---- bringing in ---------------------------------------------------------------------------------------------------
@@ -278,6 +328,66 @@ def test_replacing_twice_by_the_same_is_one_step():
     go(visitor, WORKSHEET)
     click(visitor, "undo")
     assert_shows(visitor, LESSON)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_an_experiment_with_a_model_is_shown_with_it_and_replaces_everything(name):
+    experiment = MODELS[name]
+    visitor = at(BRING_IN)
+    paste(visitor, files.to_json(experiment, run(experiment)))
+    (said,) = notices(visitor)
+    for words in model_words.parts(experiment):
+        assert words in said
+    assert visitor.dataframe[0].value["token"].tolist() == list(experiment.tokens)
+    if experiment.crosses:
+        assert visitor.dataframe[1].value["token"].tolist() == list(experiment.key_tokens)
+    click(visitor, "replace")
+    assert now(visitor) == experiment
+    paste(visitor, files.to_json(OTHER, run(OTHER)))
+    click(visitor, "replace")
+    assert now(visitor) == OTHER
+
+
+def test_pasted_numbers_keep_the_model_where_they_fit_it_and_say_what_goes_where_not():
+    experiment = MODELS["all at once"]
+    visitor = opened_with(experiment)
+    go(visitor, BRING_IN)
+    paste(visitor, "\t".join("12345678"))
+    click(visitor, "replace")
+    same = replace(experiment, tokens=("",), encodings=(tuple(map(float, range(1, 9))),))
+    assert now(visitor) == same
+    paste(visitor, "1\t2\t3")
+    (said,) = notices(visitor)
+    assert "the second sequence, which has 8 dimensions, is left out" in said
+    assert "the model is changed to fit 3 dimensions" in said
+    click(visitor, "replace")
+    assert (now(visitor).encodings, now(visitor).crosses) == (((1.0, 2.0, 3.0),), False)
+    assert now(visitor).model == experiment.model.fitted(3)
+
+
+def test_pasted_numbers_can_be_taken_for_the_second_sequence_where_there_is_one():
+    experiment = EXPERIMENTS["two sequences"]
+    visitor = opened_with(experiment)
+    go(visitor, BRING_IN)
+    assert not [group for group in visitor.get("button_group") if group.key == "pasted_for"]
+    paste(visitor, "x\t1\t2\ny\t3\t4")
+    visitor.button_group(key="pasted_for").set_value("second sequence")
+    ran(visitor)
+    click(visitor, "replace")
+    assert now(visitor) == replace(experiment, key_tokens=("x", "y"), key_encodings=((1.0, 2.0), (3.0, 4.0)))
+    paste(visitor, "x\t1\t2\t3")
+    assert_refused(visitor, "key_encodings", "must have 2 numbers, as the first sequence has")
+    assert not has(visitor, "replace")
+    visitor.button_group(key="pasted_for").set_value("first sequence")
+    ran(visitor)
+    assert has(visitor, "replace")
+
+
+def test_weights_cannot_be_given_for_several_heads_and_the_page_says_so():
+    visitor = opened_with(MODELS["two heads of the course"])
+    go(visitor, BRING_IN)
+    assert any("one head of the course's style" in info.value for info in visitor.info)
+    assert not has(visitor, "use_weights")
 
 
 @pytest.mark.parametrize("experiment", [OTHER, replace(OTHER, weights=HAND_MADE)], ids=["drawn", "weights given"])
@@ -535,7 +645,7 @@ def test_the_page_opens_with_masked_against_unmasked_which_part_at_the_mask():
     assert parting(visitor) == "mask"
     assert visitor.selectbox(key="step-mask").value == "mask"
     same = {title for title, (_, same) in overview(visitor).items() if same == "to the last bit"}
-    titles = [step.title for step in steps.STEPS]
+    titles = [step.title for step in steps.PLAIN]
     assert list(overview(visitor)) == titles
     assert same == set(titles) - {"Mask", "Masked scores", "Percentages", "Output"}
     a, b, _ = tables(visitor)

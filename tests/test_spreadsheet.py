@@ -17,9 +17,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attention import Experiment, attend, labels, lessons, run, spreadsheet, steps
+from attention import Experiment, attend, labels, lessons, run, spreadsheet, spreadsheet_model, steps
 from attention.core import Trace
-from tests import office
+from attention.model import Model
+from tests import models, office
 from tests.strategies import experiments, law
 
 LESSON = lessons.masked_self_attention()
@@ -73,6 +74,25 @@ CHANGES = {
 }
 
 
+def key_encoding(before: Experiment, row: int, column: int, value: float) -> Change:
+    rows = [list(r) for r in before.key_encodings]
+    rows[row][column] = value
+    return Change(before, "key_encodings", row, column, value, replace(before, key_encodings=rows))
+
+
+# between them every part of a model; LibreOffice is slow, so there are few
+MODEL_CHANGES = {
+    name: (key_encoding if by_key else encoding)(models.EXPERIMENTS[name], 1, 0, 0.75)
+    for name, by_key in {
+        "all at once": True,
+        "all of the course at once": False,
+        "10 tokens of 12 dimensions": True,
+        "rotary, neighbours": False,
+        "a row sees no key": False,
+    }.items()
+}
+
+
 def area(book: openpyxl.Workbook, name: str) -> list[list[openpyxl.cell.Cell]]:
     """The cells of a matrix, found by its name in the workbook."""
     ((sheet, cells),) = book.defined_names[name].destinations
@@ -118,6 +138,10 @@ def computed(tmp_path_factory) -> dict[str, openpyxl.Workbook]:
         name: edited(spreadsheet.workbook(run(c.before)), put(c.step, c.row, c.column, c.value))
         for name, c in CHANGES.items()
     }
+    workbooks |= {
+        f"model {name}": edited(spreadsheet.workbook(run(c.before)), put(c.step, c.row, c.column, c.value))
+        for name, c in MODEL_CHANGES.items()
+    }
     workbooks["mask-unhidden"] = edited(spreadsheet.workbook(run(LESSON)), UNHIDDEN)
     workbooks["mask-all-hidden"] = edited(spreadsheet.workbook(run(LESSON)), ALL_HIDDEN)
     paths = office.computed(workbooks, tmp_path_factory.mktemp("office"))
@@ -134,15 +158,29 @@ def assert_shows(book: openpyxl.Workbook, name: str, expected: torch.Tensor) -> 
 @pytest.mark.parametrize("name", CHANGES)
 def test_a_changed_number_changes_every_step_as_in_pytorch(computed, name):
     trace = run(CHANGES[name].after, torch.float64)
-    for step in steps.STEPS:
+    for step in steps.PLAIN:
         assert_shows(computed[name], step.name, steps.matrix(trace, step.name))
 
 
 @pytest.mark.parametrize("name", ["lesson", "lesson-unmasked", "lesson-w_q", "many-dimensions"])
 def test_it_agrees_with_the_numbers_of_the_page(computed, name):
     trace = run(CHANGES[name].after)
-    for step in steps.STEPS:
+    for step in steps.PLAIN:
         assert_shows(computed[name], step.name, steps.matrix(trace, step.name))
+
+
+def assert_shows_all(book: openpyxl.Workbook, trace: Trace) -> None:
+    """Every step of every head, under the names that it has in the workbook."""
+    for view in map(trace.of_head, range(len(trace.heads))):
+        for step in steps.of(view):
+            assert_shows(book, spreadsheet_model.defined_name(view, step.name), steps.matrix(view, step.name))
+
+
+@pytest.mark.parametrize("name", MODEL_CHANGES)
+def test_a_changed_number_changes_every_step_of_every_head_as_in_pytorch(computed, name):
+    change = MODEL_CHANGES[name]
+    assert not torch.equal(run(change.before).output, run(change.after).output)
+    assert_shows_all(computed[f"model {name}"], run(change.after, torch.float64))
 
 
 def test_the_changes_change_the_output():
@@ -155,7 +193,9 @@ def test_a_cell_of_the_mask_can_be_unhidden(computed):
     mask = head.mask.clone()
     mask[0, 2] = False
     expected = attend(head.q, head.k, head.v, mask)
-    for name, matrix in vars(expected).items():
+    found = {name: matrix for name, matrix in vars(expected).items() if matrix is not None}
+    assert {"similarities", "scores", "masked_scores", "weights", "output"} == set(found)
+    for name, matrix in found.items():
         assert_shows(computed["mask-unhidden"], name, matrix)
 
 
@@ -182,7 +222,7 @@ def stored(trace: Trace, name: str) -> list[list[Any]]:
 def test_the_traces_own_values_are_stored_for_programs_that_do_not_compute(experiment):
     trace = run(experiment)
     book = loaded(spreadsheet.workbook(trace), data_only=True)
-    for step in steps.STEPS:
+    for step in steps.PLAIN:
         found, expected = values(book, step.name), stored(trace, step.name)
         assert [len(row) for row in found] == [len(row) for row in expected]
         for x, y in zip(chain(*found), chain(*expected), strict=True):
@@ -193,9 +233,96 @@ def test_the_traces_own_values_are_stored_for_programs_that_do_not_compute(exper
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_inputs_are_numbers_and_every_other_cell_is_a_formula(change):
     book = loaded(spreadsheet.workbook(run(change.before)))
-    for step in steps.STEPS:
+    for step in steps.PLAIN:
         kinds = {cell.data_type for row in area(book, step.name) for cell in row}
         assert kinds == ({"n"} if step.name in ("encodings", "w_q", "w_k", "w_v", "mask") else {"f"}), step.name
+
+
+# --- other models ---------------------------------------------------------------------------------------------------
+
+GIVEN = {"encodings", "key_encodings", "mask", "w_q", "w_k", "w_v", "w_o"}
+
+
+@pytest.mark.parametrize("name", models.EXPERIMENTS)
+def test_every_step_of_every_model_is_stored_and_is_a_formula_unless_it_is_given(name):
+    trace = run(models.EXPERIMENTS[name])
+    content = spreadsheet.workbook(trace)
+    shown, live = loaded(content, data_only=True), loaded(content)
+    given = GIVEN | ({"positions", "key_positions"} if trace.experiment.model.positions == "learned" else set())
+    for view in map(trace.of_head, range(len(trace.heads))):
+        for step in steps.of(view):
+            called = spreadsheet_model.defined_name(view, step.name)
+            right = view.experiment.key_encodings if step.name == "key_encodings" else stored(view, step.name)
+            for x, y in zip(chain(*values(shown, called)), chain(*right), strict=True):
+                assert x == (y if isinstance(y, str) else pytest.approx(y, rel=1e-15, abs=0))
+            model, h = view.experiment.model, view.shown
+            is_shared = step.name in ("w_k", "w_v") and h % (model.heads // model.groups)
+            kinds = {cell.data_type for row in area(live, called) for cell in row}
+            assert kinds == ({"n"} if step.name in given and not is_shared else {"f"}), called
+
+
+def test_the_sheets_of_a_model_are_what_goes_in_each_head_and_what_follows():
+    def sheets(name: str) -> list[str]:
+        return loaded(spreadsheet.workbook(run(models.EXPERIMENTS[name]))).sheetnames
+
+    assert sheets("sink") == ["Encodings", "Head"]
+    assert sheets("two heads of the course") == ["Encodings", "Head 1", "Head 2", "Heads joined"]
+    assert sheets("one head of the paper") == ["Encodings", "Head", "Heads joined"]
+    assert loaded(spreadsheet.workbook(run(LESSON))).sheetnames == ["Attention"]
+
+
+def test_the_formulas_of_models_read_like_the_arithmetic_by_hand():
+    book = loaded(spreadsheet.workbook(run(models.EXPERIMENTS["all at once"])))
+    sheet = "'Encodings'!"
+    assert values(book, "h1_q")[0][0].startswith(f"={sheet}B7*B")
+    assert re.fullmatch(r"='Head 1'!\w+", values(book, "h2_w_k")[0][0])
+    assert re.fullmatch(
+        r"=\w+\*COS\(1\*10000\^\(-0/2\)\)-\w+\*SIN\(1\*10000\^\(-0/2\)\)", values(book, "h1_rotated_q")[1][0]
+    )
+    assert re.fullmatch(r"=\w+/SQRT\(8\)", values(book, "h4_scores")[0][0])
+    assert re.fullmatch(r"=3\.0\*TANH\(\w+/3\.0\)", values(book, "h4_capped_scores")[0][0])
+    assert re.fullmatch(r"=IF\('Encodings'!\w+=1,0,EXP\(\w+-MAX\(\w+:\w+,0\.5\)\)\)", values(book, "h1_powers")[0][0])
+    assert re.fullmatch(r"=\w+/\(SUM\(\w+:\w+\)\+EXP\(0\.5-MAX\(\w+:\w+,0\.5\)\)\)", values(book, "h1_weights")[0][0])
+    assert re.fullmatch(r"='Head 2'!\w+", values(book, "joined")[0][2])
+    alibi = loaded(spreadsheet.workbook(run(models.EXPERIMENTS["alibi"])))
+    assert values(alibi, "h3_distances")[3][1] == "=-0.25*ABS(4-2)"
+    assert values(loaded(spreadsheet.workbook(run(models.EXPERIMENTS["sinusoidal"]))), "positions")[2][3] == (
+        "=COS(2*10000^(-2/5))"
+    )
+
+
+@few
+@given(any_labels := st.lists(st.text(max_size=64), min_size=1, max_size=4), any_labels)
+def test_any_label_of_either_sequence_is_written_as_text(tokens, key_tokens):
+    experiment = Experiment(
+        tokens, ((1.0,),) * len(tokens), key_tokens=key_tokens, key_encodings=((2.0,),) * len(key_tokens)
+    )
+    book = loaded(spreadsheet.workbook(run(experiment)))
+    matrices = {
+        (cell.parent.title, cell.coordinate) for name in book.defined_names for row in area(book, name) for cell in row
+    }
+    for sheet in book:
+        for row in sheet.iter_rows():
+            for cell in row:
+                if (sheet.title, cell.coordinate) not in matrices and cell.value is not None:
+                    assert cell.data_type == "s"
+
+
+def test_a_workbook_of_too_many_cells_is_refused_before_it_is_made():
+    large = Experiment([""] * 64, waves(64, 64), model=Model(4))
+    with pytest.raises(spreadsheet.TooManyCells, match=r"would have [\d,]+ cells, more than 150,000$") as caught:
+        spreadsheet.workbook(run(large))
+    head = (
+        3 * 64 * 64 + 3 * 64 * 64 + 5 * 64 * 64 + 64 * 64 + 64 * 64
+    )  # weights, vectors, scores to powers, mask, output
+    assert caught.value.cells == 64 * 64 + 4 * head + 4 * 64 * 64
+    assert spreadsheet.cells(run(replace(large, model=Model()))) < spreadsheet.MOST_CELLS
+    assert spreadsheet.cells(run(replace(large, model=Model(2)))) < spreadsheet.MOST_CELLS
+
+
+def test_a_models_workbook_is_the_same_for_the_same_trace():
+    experiment = models.EXPERIMENTS["all at once"]
+    assert spreadsheet.workbook(run(experiment)) == spreadsheet.workbook(run(experiment))
 
 
 def test_the_lessons_formulas_read_like_the_arithmetic_by_hand():
@@ -217,7 +344,7 @@ def test_no_label_is_ever_a_formula():
     for i, label in enumerate(NASTY):
         shown = labels.shown(label, i, 64)
         assert texts.count(shown) >= 10, shown
-    matrices = {cell.coordinate for step in steps.STEPS for row in area(book, step.name) for cell in row}
+    matrices = {cell.coordinate for step in steps.PLAIN for row in area(book, step.name) for cell in row}
     matrices |= {cell.coordinate for row in area(book, "powers") for cell in row}
     formulas = {cell.coordinate for cell in cells if cell.data_type == "f" and cell.parent.title == spreadsheet.SHEET}
     assert formulas < matrices

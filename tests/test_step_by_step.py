@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import inspect
 import json
+import math
 from dataclasses import replace
 from typing import Any
+from urllib.parse import parse_qs
 
 import pytest
 from hypothesis import given
 from streamlit.testing.v1 import AppTest
 
-from attention import Experiment, MaskedSelfAttention, Trace, core, lessons, lines, run, steps
+from attention import Experiment, MaskedSelfAttention, Trace, core, lessons, lines, link, run, steps
+from attention.model import Model
 from attention.ui import stepper
 from tests.strategies import experiments
 from tests.test_app import click, edit, notices, opened, ran
 from tests.test_explain import few
+from tests.test_heads import TRACES
 from tests.test_why import pinned
 
 LESSON = lessons.masked_self_attention()
@@ -108,21 +112,26 @@ def test_the_sources_are_the_real_ones(mask):
     }
 
 
+def sendable(x: float) -> float | str:
+    """A number as it is sent: infinity and NaN as text, for JSON has none."""
+    return x if math.isfinite(x) else {"inf": "∞", "-inf": "−∞", "nan": "NaN"}[str(x)]
+
+
 def assert_sent(trace: Trace) -> None:
     """Every line, its words, and every tensor to the last bit."""
     found = payload(trace)
     for line, real in zip(found["lines"], lines.of(trace), strict=True):
         assert (line["function"], line["line"], line["depth"]) == (real.function, real.line, real.depth)
-        assert (line["words"], line["changed"]) == (lines.words(real), list(real.changed))
+        assert (line["words"], line["changed"]) == (lines.words(real, trace), list(real.changed))
         assert list(line["values"]) == list(real.values)
         tensors = [real.values[name] for name in line["values"]]
-        tensors += [picture.matrix for picture in lines.pictures(real)]
+        tensors += [picture.matrix for picture in lines.pictures(real, trace)]
         numbers = [*line["values"].values(), *(picture["tensor"] for picture in line["pictures"])]
         for number, tensor in zip(numbers, tensors, strict=True):
             assert found["tensors"][number] == {
                 "shape": list(tensor.shape),
                 "text": str(tensor),
-                "rows": tensor.double().tolist(),
+                "rows": [[sendable(x) for x in row] for row in tensor.double().tolist()],
             }
 
 
@@ -160,10 +169,55 @@ def test_pictures_stand_beside_the_line_of_the_mask_alone():
 
 def test_the_courses_names_stand_beside_ours():
     course = payload(run(LESSON))["course"]
-    assert {step.name: step.course for step in steps.STEPS}.items() <= course.items()
+    assert {step.name: step.course for step in steps.PLAIN}.items() <= course.items()
 
 
 def test_the_page_says_where_a_query_sees_no_key_that_the_worksheet_has_other_numbers():
     visitor = turn_to(opened(mask="causal.-1"), STEP_BY_STEP)
     assert [warning.value for warning in visitor.warning] == lines.cautions(run(replace(LESSON, mask="causal.-1")))
     assert not turn_to(opened(), STEP_BY_STEP).warning
+
+
+# ---- every head, two sequences, other models -------------------------------------------------------------------------
+
+CROSSING = replace(LESSON, key_tokens=("x", "y"), key_encodings=[[1, 2], [3, -1]], mask="none")
+MODELS = {
+    "course": replace(LESSON, model=Model(heads=3)),
+    "crossing": CROSSING,
+    "crossing, sinusoidal": replace(CROSSING, model=Model(heads=2, positions="sinusoidal")),
+    "paper, rotary": replace(LESSON, mask="causal.-1", model=Model(style="paper", positions="rotary.half")),
+    "alibi, cap, sink": replace(
+        LESSON, model=Model(heads=2, style="paper", positions="alibi", soft_cap=2, sink=0.5), seed=7
+    ),
+}
+
+
+def by_link(experiment: Experiment) -> dict[str, list[str]]:
+    """The parameters of an experiment's link."""
+    return parse_qs(link.write(experiment), keep_blank_values=True)
+
+
+@pytest.mark.parametrize("experiment", MODELS.values(), ids=MODELS)
+def test_the_page_runs_any_model_of_a_link_head_by_head(experiment):
+    visitor, trace = turn_to(opened(**by_link(experiment)), STEP_BY_STEP), run(experiment)
+    assert not visitor.error
+    assert sent(visitor) == payload(trace)
+    if len(trace.heads) > 1:
+        visitor.button_group(key="head").set_value(1)
+        ran(visitor)
+        assert sent(visitor) == payload(trace.of_head(1)) != payload(trace)
+        assert any("head 2 of" in text.value for text in visitor.markdown)
+    click(visitor, "reset")
+    assert sent(visitor) == payload(run(LESSON))
+
+
+@pytest.mark.parametrize("title", TRACES)
+def test_every_line_and_every_tensor_of_any_model_is_sent(title):
+    for h in range(len(TRACES[title].heads)):
+        assert_sent(TRACES[title].of_head(h))
+
+
+def test_infinity_and_nan_go_as_text():
+    found = payload(TRACES["no key for the first query"])
+    numbers = [x for tensor in found["tensors"] for row in tensor["rows"] for x in row]
+    assert {x for x in numbers if isinstance(x, str)} == {"−∞", "NaN"}

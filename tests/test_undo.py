@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from streamlit.testing.v1 import AppTest
 
+import attention
 from attention import Experiment, masks
 from tests.strategies import MASKS
 from tests.test_app import LESSON, assert_shows, click, edit, editor, opened, paint, ran, sent, with_cell
@@ -43,6 +44,9 @@ class Screen:
     seed: int = 42
     mask: str = "causal"
     weights: list[Any] | None = None
+    heads: int = 1
+    positions: str = "none"
+    keys: tuple[tuple[str, ...], list[list[str]]] | None = None
 
     def encodings(self) -> list[list[float]] | None:
         if any(len(label) > 64 for label in self.labels):
@@ -77,12 +81,20 @@ class Model:
         self._follow()
 
     def _follow(self) -> None:
-        now, encodings = self.now, self.now.encodings()
-        labels = now.labels
-        if encodings is None:
+        now, encodings, keys = self.now, self.now.encodings(), None
+        labels, key_labels = now.labels, ()
+        if now.keys is not None:
+            key_labels, keys = now.keys[0], Screen(list(now.keys[0]), now.keys[1]).encodings()
+        if encodings is None or (now.keys is not None and keys is None):
             labels, encodings = self.experiment.tokens, self.experiment.encodings
-        fits = now.weights is not None and len(now.weights[0]) == len(encodings[0])
-        self.experiment = Experiment(labels, encodings, now.seed, now.mask, weights=now.weights if fits else None)
+            key_labels, keys = self.experiment.key_tokens, self.experiment.key_encodings
+        d_model = len(encodings[0])
+        fits = now.weights is not None and len(now.weights[0]) == d_model and now.heads == 1
+        rotary = now.positions.startswith("rotary")
+        model = attention.Model(heads=now.heads, positions="none" if rotary and d_model % 2 else now.positions)
+        self.experiment = Experiment(
+            labels, encodings, now.seed, now.mask, "cpu", now.weights if fits else None, model, key_labels, keys or ()
+        )
 
 
 class Typing:
@@ -179,13 +191,56 @@ class Undo(RuleBasedStateMachine):
     @rule()
     def add_a_dimension(self) -> None:
         click(self.visitor, "add_dimension")
-        self.changed(cells=[[*row, "0"] for row in self.model.now.cells])
+        now = self.model.now
+        keys = now.keys and (now.keys[0], [[*row, "0"] for row in now.keys[1]])
+        self.changed(cells=[[*row, "0"] for row in now.cells], keys=keys)
 
     @precondition(lambda self: len(self.model.now.cells[0]) > 1)
     @rule()
     def remove_a_dimension(self) -> None:
         click(self.visitor, "remove_dimension")
-        self.changed(cells=[row[:-1] for row in self.model.now.cells])
+        now = self.model.now
+        keys = now.keys and (now.keys[0], [row[:-1] for row in now.keys[1]])
+        self.changed(cells=[row[:-1] for row in now.cells], keys=keys)
+
+    def unfold(self) -> None:
+        """The model's controls, which another page has folded up, are on screen."""
+        if not self.visitor.toggle:
+            self.visitor.session_state["model_controls"] = True
+            ran(self.visitor)
+
+    @rule(heads=st.sampled_from((1, 2, 3)))
+    def set_the_heads(self, heads: int) -> None:
+        self.unfold()
+        self.visitor.selectbox(key="model-heads").select(heads)
+        ran(self.visitor)
+        self.changed(heads=heads)
+
+    @rule(data=st.data())
+    def set_the_positions(self, data: st.DataObject) -> None:
+        odd = len(self.model.now.cells[0]) % 2
+        offered = ("none", "learned", "alibi") if odd else ("none", "sinusoidal", "rotary.half")
+        positions = data.draw(st.sampled_from(offered))
+        self.unfold()
+        self.visitor.selectbox(key="model-positions").select(positions)
+        ran(self.visitor)
+        self.changed(positions=positions)
+
+    @rule()
+    def begin_or_end_a_second_sequence(self) -> None:
+        now = self.model.now
+        self.unfold()
+        self.visitor.toggle(key="model-second").set_value(now.keys is None)
+        ran(self.visitor)
+        self.changed(keys=(tuple(now.labels), deepcopy(now.cells)) if now.keys is None else None)
+
+    @precondition(lambda self: self.model.now.keys is not None)
+    @rule()
+    def add_a_token_to_the_second_sequence(self) -> None:
+        labels, cells = self.model.now.keys
+        if len(labels) < 4:
+            click(self.visitor, "add_token_of_keys")
+            self.changed(keys=((*labels, ""), [*cells, ["0"] * len(cells[0])]))
 
     @rule(seed=st.sampled_from((0, 7, 42, 4294967295)))
     def set_the_seed(self, seed: int) -> None:
@@ -212,8 +267,8 @@ class Undo(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def paint_the_mask(self, data: st.DataObject) -> None:
-        position = st.integers(0, len(self.model.experiment.tokens) - 1)
-        cells = data.draw(st.lists(st.tuples(position, position), max_size=4, unique=True))
+        queries, keys = (st.integers(0, n - 1) for n in (self.model.experiment.n, self.model.experiment.n_keys))
+        cells = data.draw(st.lists(st.tuples(queries, keys), max_size=4, unique=True))
         paint(self.visitor, *cells)
         self.changed(mask=masks.paint(self.model.now.mask, cells))
 
@@ -222,15 +277,19 @@ class Undo(RuleBasedStateMachine):
         labels, rows = BLOCKS[block]
         bring_in(self.visitor, block)
         self.type.forget()
-        fits = self.model.experiment.d_model == len(rows[0])
-        weights = self.model.experiment.weights
+        shown = self.model.experiment  # what cannot be read yet is left behind
+        fits = shown.d_model == len(rows[0])
+        weights, positions = shown.weights, shown.model.positions
+        keys = (shown.key_tokens, [[plain(x) for x in row] for row in shown.key_encodings])
         self.changed(
+            keys=keys if fits and shown.crosses else None,
+            positions="none" if positions.startswith("rotary") and len(rows[0]) % 2 else positions,
             labels=list(labels),
             cells=[[plain(x) for x in row] for row in rows],
             weights=[list(map(list, w)) for w in weights] if weights and fits else None,
         )
 
-    @precondition(lambda self: self.model.experiment.d_model == 2)
+    @precondition(lambda self: self.model.experiment.d_model == 2 and self.model.experiment.model.heads == 1)
     @rule(first=st.sampled_from((1.0, 0.5)))
     def give_weights_by_hand(self, first: float) -> None:
         weights = [[[first, 0.0], [0.25, 1.0]], IDENTITY, IDENTITY]

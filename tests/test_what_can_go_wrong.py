@@ -10,14 +10,17 @@ from urllib.parse import parse_qs
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from attention import Experiment, lessons, link, run
+from attention import Experiment, ExperimentError, lessons, link, run
 from attention.laboratory import dialects, fills
+from attention.leak import leak
 from attention.ui import cases, laboratory
 from tests.test_app import click, edit, notices, opened, ran
+from tests.test_step_by_step import MODELS, by_link
 from tests.test_why import pinned
 
 LESSON = lessons.masked_self_attention()
 PAGE, WORKSHEET = "pages/check/what_can_go_wrong.py", "pages/learn/worksheet.py"
+PLAIN_NOTE = "the same tokens with plain attention: one head, one sequence"
 LABELS = "<b>bold</b> *x* $5 $6 :red[y]"
 
 
@@ -189,3 +192,30 @@ def test_numbers_of_many_digits_are_written_with_a_power_of_ten(x, text):
 
 def _address(experiment: Experiment) -> dict[str, Any]:
     return parse_qs(link.write(experiment), keep_blank_values=True)
+
+
+# ---- another model, or two sequences, on the worksheet ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("model", ["crossing", "alibi, cap, sink"])
+def test_with_another_model_every_topic_is_shown_for_plain_attention_and_says_so(model):
+    experiment = MODELS[model]
+    visitor, plain = turned(**by_link(experiment)), turned(**by_link(experiment.plain()))
+    for topic in laboratory.TOPICS:
+        for each in (visitor, plain):
+            pick(each, "lab-topic", topic)
+        assert [info.value for info in visitor.info if PLAIN_NOTE in info.value]
+        assert not [info.value for info in plain.info if PLAIN_NOTE in info.value]
+        assert badges(visitor) == badges(plain)
+        assert visitor.error == plain.error == []
+        assert keys(visitor) == []  # the worksheet has other numbers than these, so no cell of it is named
+        if topic == "Five dialects":
+            assert tables(visitor, "matrices-1") == tables(plain, "matrices-1")
+            assert keys(plain) != []
+
+
+def test_the_probe_refuses_what_it_does_not_compute():
+    for experiment in MODELS.values():
+        with pytest.raises(ExperimentError, match="model: must be plain attention of one sequence here"):
+            leak(experiment)
+        assert leak(experiment.plain()).experiment == experiment.plain()

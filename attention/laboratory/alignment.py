@@ -79,7 +79,7 @@ def cases(trace: Trace, m: int) -> tuple[Case, ...]:
     Right is what the whole causal matrix gives in these rows. That is the worksheet where its mask is the causal one;
     under another mask no cell of the worksheet is named.
     """
-    head, n = trace.heads[0], trace.experiment.n
+    head, n = trace.head, trace.experiment.n
     causal = masks.causal(n).to(head.mask.device)
     whole = attend(head.q, head.k, head.v, causal)
     right = {"weights": whole.weights[-m:], "output": whole.output[-m:]}

@@ -211,7 +211,7 @@ def case(
 
 def inputs(trace: Trace) -> dict[str, Any]:
     """All that a way can ask for by name, of an experiment."""
-    head = trace.heads[0]
+    head = trace.head
     names = ("q", "k", "v", "scores", "mask", "weights")
     attention = multihead(torch.cat([head.w_q, head.w_k, head.w_v]))
     return {name: getattr(head, name) for name in names} | {"x": trace.encodings, "attention": attention}
@@ -219,4 +219,4 @@ def inputs(trace: Trace) -> dict[str, Any]:
 
 def right_steps(trace: Trace) -> dict[str, Tensor]:
     """The worksheet's weights and output."""
-    return {"weights": trace.heads[0].weights, "output": trace.output}
+    return {"weights": trace.head.weights, "output": trace.output}

@@ -114,7 +114,7 @@ NO_FIT = "It knows the causal mask alone, and this experiment's is another: it h
 
 def cases(trace: Trace) -> tuple[Case, ...]:
     """The experiment's mask in every dialect, each with weights and output beside the worksheet's."""
-    mask, here = trace.heads[0].mask, inputs(trace)
+    mask, here = trace.head.mask, inputs(trace)
     fits = torch.equal(mask.cpu(), masks.causal(trace.experiment.n))
     ways = [replace(each, words=NO_FIT, mistake=True) if each is is_causal and not fits else each for each in WAYS]
     return tuple(case(each, here, right_steps(trace), mask) for each in ways)

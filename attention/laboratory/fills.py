@@ -112,13 +112,13 @@ def _computed(trace: Trace, dtype: str) -> Trace | Refusal:
 
 
 def _entry(trace: Trace, computed: Trace, fill: str, dtype: str) -> Entry:
-    head, ours = trace.heads[0], computed.heads[0]
+    head, ours = trace.head, computed.heads[0]
     try:
         masked_scores, weights, output = filled(ours.scores, ours.mask, ours.v, FILLS[fill](DTYPES[dtype]))
     except (RuntimeError, TypeError, ValueError) as error:
         return _refused(trace, fill, dtype, refusal(error))
     mask = head.mask.cpu()
-    found = [beside(s.name, steps.matrix(computed, s.name), steps.matrix(trace, s.name)) for s in steps.STEPS[:9]]
+    found = [beside(s.name, steps.matrix(computed, s.name), steps.matrix(trace, s.name)) for s in steps.PLAIN[:9]]
     found.append(beside("masked_scores", masked_scores, head.masked_scores))
     found.append(beside("weights", weights, head.weights, mask))
     found.append(beside("output", output, trace.output))
@@ -141,7 +141,7 @@ def _numbers(rows: Tensor) -> tuple[int, ...]:
 
 
 def _refused(trace: Trace, fill: str, dtype: str, error: Refusal) -> Entry:
-    case = refused(_way(fill, dtype), error, right_steps(trace), trace.heads[0].mask, code=code(fill, dtype))
+    case = refused(_way(fill, dtype), error, right_steps(trace), trace.head.mask, code=code(fill, dtype))
     return Entry(fill, dtype, None, (), (), case)
 
 

@@ -56,7 +56,7 @@ def nothing_left() -> Tensor:
 
 def cases(trace: Trace) -> tuple[Case, ...]:
     """The experiment's mask in each place, with the sums of the rows; and numbers with which the new division fails."""
-    mask, here = trace.heads[0].mask, inputs(trace)
+    mask, here = trace.head.mask, inputs(trace)
     hidden = torch.tensor([[False, True]])
     fails = beside("weights", nothing_left.run(), torch.tensor([[1.0, 0.0]]), hidden)
     return (

@@ -72,15 +72,13 @@ class EmptyRows(NamedTuple):
 
 def conventions(trace: Trace) -> EmptyRows:
     """Every call on the experiment's rows with no visible key, or with the first row hidden where it has none."""
-    mask = trace.heads[0].mask.clone()
+    mask = trace.head.mask.clone()
     own = not bool(mask.all(dim=1).any())
     if own:
         mask[0] = True
     empty = tuple(mask.all(dim=1).nonzero()[:, 0].tolist())
     # where the row was hidden for this, the mask is the first thing that differs from the worksheet's
-    first = (
-        name("mask", 0, int((mask & ~trace.heads[0].mask)[0].nonzero()[0, 0])) if own else name("weights", empty[0], 0)
-    )
+    first = name("mask", 0, int((mask & ~trace.head.mask)[0].nonzero()[0, 0])) if own else name("weights", empty[0], 0)
     here = inputs(trace) | {"mask": mask}
     return EmptyRows(mask, empty, own, tuple(_call(each, here, mask, empty, first) for each in WAYS))
 

@@ -181,7 +181,7 @@ def _ones_and_zeros() -> Case:
 
 def _with_the_diagonal(trace: Trace) -> Case:
     """On the experiment's scores, beside the causal mask; a cell of the worksheet where that has the causal one too."""
-    head = trace.heads[0]
+    head = trace.head
     wrong, causal = triu_with_the_diagonal(scores=head.scores), masks.causal(trace.experiment.n).to(head.mask.device)
     ours, theirs = (attend(head.q, head.k, head.v, mask) for mask in (wrong, causal))
     steps = [
@@ -194,7 +194,7 @@ def _with_the_diagonal(trace: Trace) -> Case:
 
 
 def _times_infinity(trace: Trace) -> Case:
-    head = trace.heads[0]
+    head = trace.head
     wrong = times_infinity(**inputs(trace))
     steps = [
         beside("masked_scores", wrong, head.masked_scores),
@@ -210,7 +210,7 @@ def _nan_in_the_last_token(trace: Trace) -> Case:
         replace(experiment, encodings=(*experiment.encodings[:-1], (math.nan,) * experiment.d_model))
     except ExperimentError as error:
         said = replace(nan_in_the_last_token, words=f"{nan_in_the_last_token.words} It says: {error}.")
-    return compared(said, steps, trace.heads[0].mask, shown=["output"])
+    return compared(said, steps, trace.head.mask, shown=["output"])
 
 
 @torch.no_grad()

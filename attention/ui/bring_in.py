@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pandas as pd
 import streamlit as st
 
-from attention import files, grid, masks, steps
+from attention import files, grid, masks, model_words, steps
 from attention.core import Trace
 from attention.experiment import Experiment, ExperimentError, Matrix
 from attention.paste import Pasted, PasteError
@@ -24,29 +25,60 @@ def experiment(now: Experiment) -> None:
     if not data:
         return
     try:
-        new, words = _meant(files.read(data), now)
+        read = files.read(data)
+        if isinstance(read, Pasted) and now.crosses and _second_is_meant():
+            new, words = _of_keys(read, now)
+        else:
+            new, words = _meant(read, now)
     except (PasteError, ExperimentError) as error:
         refused(error)
         return
     st.text(f"Read: {words}")
-    st.dataframe(_frame(new), hide_index=True, width="content")
+    st.dataframe(_frame(new.tokens, new.encodings), hide_index=True, width="content")
+    if new.crosses:
+        st.caption("The second sequence:")
+        st.dataframe(_frame(new.key_tokens, new.key_encodings), hide_index=True, width="content")
     st.button("Replace the experiment", key="replace", type="primary", on_click=state.open_experiment, args=(new,))
 
 
 def _meant(read: Experiment | Pasted, now: Experiment) -> tuple[Experiment, str]:
     """A whole experiment as it is; a block of numbers as encodings, with the seed and the mask that are set."""
     if isinstance(read, Experiment):
-        sizes = f"{read.n} tokens × {read.d_model} dimensions"
-        return read, f"an experiment of {sizes}, seed {read.seed}, mask {masks.title(read.mask)}"
+        about = [f"{read.n} tokens × {read.d_model} dimensions", *model_words.parts(read), f"seed {read.seed}"]
+        return read, f"an experiment of {', '.join(about)}, mask {masks.title(read.mask)}"
+    new = replace(now, tokens=read.labels or ("",) * len(read.rows), encodings=read.rows, **_fitting(read, now))
+    words = [read.kind]
+    if now.crosses and not new.crosses:
+        words.append(f"the second sequence, which has {now.d_model} dimensions, is left out")
+    if now.model != new.model:
+        words.append(f"the model is changed to fit {new.d_model} dimensions")
+    return new, "; ".join(words)
+
+
+def _second_is_meant() -> bool:
+    """Where there are two sequences: are the numbers for the second?"""
+    sequences = ("first sequence", "second sequence")
+    chosen = st.segmented_control("Take them for the", sequences, default=sequences[0], required=True, key="pasted_for")
+    return chosen == sequences[1]
+
+
+def _of_keys(read: Pasted, now: Experiment) -> tuple[Experiment, str]:
+    """A block of numbers as the second sequence, which must be as wide as the first."""
     labels = read.labels or ("",) * len(read.rows)
-    keep = now.weights if now.d_model == len(read.rows[0]) else None
-    return replace(now, tokens=labels, encodings=read.rows, weights=keep), read.kind
+    return replace(now, key_tokens=labels, key_encodings=read.rows), read.kind
 
 
-def _frame(new: Experiment) -> pd.DataFrame:
-    texts = grid.of(new)
-    columns = {grid.column(j): [row[j] for row in texts.cells] for j in range(texts.d_model)}
-    return pd.DataFrame({"token": list(texts.labels)} | columns)
+def _fitting(read: Pasted, now: Experiment) -> dict[str, Any]:
+    """What must change with encodings of another number of dimensions."""
+    d_model = len(read.rows[0])
+    if d_model == now.d_model:
+        return {}
+    return {"weights": None, "key_tokens": (), "key_encodings": (), "model": now.model.fitted(d_model)}
+
+
+def _frame(tokens: tuple[str, ...], encodings: Matrix) -> pd.DataFrame:
+    columns = {grid.column(j): [grid.plain(row[j]) for row in encodings] for j in range(len(encodings[0]))}
+    return pd.DataFrame({"token": list(tokens)} | columns)
 
 
 def refused(error: Exception) -> None:
@@ -56,7 +88,10 @@ def refused(error: Exception) -> None:
 
 
 def weights(trace: Trace) -> None:
-    """A grid for each projection, and a file."""
+    """A grid for each projection, and a file; where weights can be given, which is for one head of the course's."""
+    if (trace.experiment.model.heads, trace.experiment.model.style) != (1, "course"):
+        st.info("They can be given for one head of the course's style. Here the seed draws them.")
+        return
     shown = {name: _weight_editor(trace, name) for name in NAMES}
     if st.button("Use these weights", key="use_weights", type="primary"):
         _take_typed(shown)

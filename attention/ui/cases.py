@@ -11,6 +11,7 @@ from torch import Tensor
 
 from attention import grid, labels, shown, steps
 from attention.core import Trace
+from attention.experiment import Experiment
 from attention.laboratory import Beside, Case
 from attention.ui import matrices, state, why
 from attention.ui.matrices import Cell, Group, Table
@@ -42,6 +43,16 @@ _VERDICTS = {
 
 # matrices that are no step of the worksheet: title, and heading of the one column
 _OTHERS = {"row sums": ("Row sums", "sum"), "visible keys": ("Visible keys", "keys")}
+
+
+def plain_note(experiment: Experiment) -> None:
+    """Where the worksheet has another model or two sequences: that this page looks at plain attention."""
+    if not experiment.is_plain:
+        st.info(
+            "This page looks at the same tokens with plain attention: one head, one sequence, no positions, and the "
+            "scores of the lesson.",
+            icon=":material/info:",
+        )
 
 
 def verdict(case: Case) -> Badge:
@@ -78,7 +89,8 @@ def show(
         matrices.show(_groups(trace, case, decimals), key=f"matrices-{key}")
         if case.verdict in ("same", "convention") and case.largest is not None:
             st.caption(f"The largest difference to the right output is {_size(case.largest)}.")
-        if case.first is not None:
+        # of another model or two sequences the worksheet has other numbers, so there is no cell to lead to
+        if case.first is not None and state.current().experiment.is_plain:
             _way(trace, case.first, key, way)
 
 

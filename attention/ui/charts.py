@@ -27,12 +27,29 @@ def heatmaps(trace: Trace) -> None:
         row.plotly_chart(
             figures.finished(trace, name, ink),
             key=f"heatmap-{name}",
-            width=figures.width(trace.experiment.n) or "stretch",
+            width=figures.width(trace.experiment.n_keys) or "stretch",
             height=figures.height(trace.experiment.n),
-            config={
-                "displayModeBar": True,
-                "modeBarButtons": [["toImage"]],
-                "toImageButtonOptions": {"format": FORMATS[kind], "filename": name, "scale": 2},
-            },
+            config=_camera(kind, name),
             alt=figures.described(trace, name),
         )
+    if len(trace.heads) > 1:
+        st.markdown("#### All heads")
+        st.caption("The percentages of every head, on one scale.")
+        st.plotly_chart(
+            figures.all_heads(trace, ink),
+            key="all_heads",
+            height=figures.height_of_all_heads(trace),
+            config=_camera(kind, "all_heads"),
+            alt=" ".join(
+                f"Head {h + 1}: {figures.described(trace.of_head(h), 'weights')}" for h in range(len(trace.heads))
+            ),
+        )
+
+
+def _camera(kind: str, name: str) -> dict[str, object]:
+    """One button, which saves the picture in the format that was picked."""
+    return {
+        "displayModeBar": True,
+        "modeBarButtons": [["toImage"]],
+        "toImageButtonOptions": {"format": FORMATS[kind], "filename": name, "scale": 2},
+    }

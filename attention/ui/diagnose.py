@@ -70,7 +70,7 @@ def page(trace: Trace) -> Callable[[], None] | None:
     )
     chosen = right.selectbox(
         "What it is",
-        [FIND, *steps.BY_NAME],
+        [FIND, *(step.name for step in steps.PLAIN)],
         format_func=lambda name: steps.BY_NAME[name].title if name in steps.BY_NAME else name,
         key="diagnosed_step",
         persist_state="session",
@@ -171,11 +171,13 @@ def _beside(trace: Trace, finding: Finding) -> None:
         total = len(finding.pasted) * len(finding.pasted[0])
         st.markdown(f"**{count} of {total} numbers differ.** Behind a ≠ stand yours and, in brackets, the right one.")
     matrices.show([Group("", [_table(trace, finding)])], key="diagnosed_numbers")
-    if finding.cell is not None and st.button(
-        f"Where the numbers part, on the worksheet · {why.title(trace, finding.cell)}",
+    # of another model or two sequences the worksheet has other numbers, so there is no cell to lead to
+    cell = finding.cell if state.current().experiment.is_plain else None
+    if cell is not None and st.button(
+        f"Where the numbers part, on the worksheet · {why.title(trace, cell)}",
         key="open_cell",
         on_click=state.pin,
-        args=(finding.cell,),
+        args=(cell,),
         icon=":material/grid_on:",
     ):
         st.switch_page("pages/learn/worksheet.py", query_params={})
@@ -205,7 +207,7 @@ def _table(trace: Trace, finding: Finding) -> Table:
 
 def _headings(trace: Trace, axis: steps.Axis, size: int) -> list[str]:
     """Labels of tokens, the last ones where there are fewer rows; d1, d2, ..., going on where two heads stand."""
-    if axis == "dimensions":
+    if axis in ("dimensions", "head"):
         return [grid.column(j) for j in range(size)]
     tokens = trace.experiment.tokens
     first = len(tokens) - size

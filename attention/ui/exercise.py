@@ -10,7 +10,7 @@ from torch import Tensor
 from attention import hints, steps
 from attention.core import Trace, run
 from attention.exercises import Exercise
-from attention.explain import SOURCES
+from attention.explain import sources
 from attention.spot import Spot
 from attention.ui import components
 
@@ -127,7 +127,7 @@ def _operands(trace: Trace, step: str, cell: Cell) -> dict[str, dict[Cell, dict[
     """The cells that a cell is computed from, by the same table as everywhere."""
     here = {"row": cell[0], "col": cell[1]}
     found: dict[str, dict[Cell, dict[str, str]]] = {}
-    for kind, source in zip(("first", "second"), SOURCES[step], strict=False):
+    for kind, source in zip(("first", "second"), sources(trace)[step], strict=False):
         n, m = steps.matrix(trace, source.step).shape
         rows = range(n) if source.row == "all" else (here[source.row],)
         columns = range(m) if source.col == "all" else (here[source.col],)

@@ -13,6 +13,7 @@ from attention.checks import Agreement
 from attention.core import Trace
 from attention.experiment import LIMITS, Experiment
 from attention.fingerprint import fingerprint
+from attention.grid import Grid
 from attention.ui import state
 
 NARROW = 4
@@ -34,6 +35,7 @@ def controls() -> None:
         )
         st.button("New seed", key="new_seed", on_click=state.new_seed, icon=":material/casino:")
         _mask()
+        _model()
         st.selectbox(
             "Device",
             devices.available(),
@@ -57,6 +59,26 @@ def _mask() -> None:
 
         with library:
             mask_library.show()
+
+
+def _model() -> None:
+    """Heads, a second sequence, positions and what is done to scores, folded up."""
+    controls = st.expander("Model", key="model_controls", icon=":material/hub:", on_change="rerun")
+    if controls.open:
+        from attention.ui import model_controls  # what is closed costs nothing
+
+        with controls:
+            model_controls.show()
+
+
+def head_tabs(trace: Trace) -> Trace:
+    """The trace with the head shown that a person picks; there is nothing to pick where there is one."""
+    many = len(trace.heads)
+    if many == 1:
+        return trace
+    state.keep("head", state.head(trace))
+    st.segmented_control("Head", range(many), format_func=lambda h: f"Head {h + 1}", required=True, key="head")
+    return trace.of_head(state.head(trace))
 
 
 def _mask_label(title: str, most: int = 22) -> str:
@@ -106,12 +128,22 @@ def moment_to_paint(n: int, first: bool) -> None:
 
 
 def encodings_grid() -> None:
-    """The grid in which a person types, with buttons for its shape."""
-    now = state.current_grid()
+    """The grid in which a person types, with buttons for its shape; and that of a second sequence."""
+    second = state.current_grid(of_keys=True)
     st.markdown("## Encodings", help="Type or paste numbers. Enter or a click elsewhere takes what you typed.")
+    if second is None:
+        _grid(state.current_grid(), of_keys=False)
+        return
+    st.caption("The first sequence asks: its tokens are the queries.")
+    _grid(state.current_grid(), of_keys=False)
+    st.caption("The second sequence answers: keys and values are its tokens'.")
+    _grid(second, of_keys=True)
+
+
+def _grid(now: Grid, *, of_keys: bool) -> None:
     st.data_editor(
-        state.editor_frame(),
-        key=state.editor_key(),
+        state.editor_frame(of_keys=of_keys),
+        key=state.editor_key(of_keys=of_keys),
         hide_index=True,
         num_rows="fixed",
         on_change="ignore",  # worksheet.js says when there is something to read
@@ -122,7 +154,7 @@ def encodings_grid() -> None:
             "token": st.column_config.TextColumn("token", width=100),
         }
         | {grid.column(j): st.column_config.TextColumn(alignment="right", width=90) for j in range(now.d_model)},
-        alt="Grid of encodings: one row a token, one column a dimension",
+        alt=f"Grid of {'the second sequence' if of_keys else 'encodings'}: one row a token, one column a dimension",
     )
     with st.container(horizontal=True, gap="small"):
         for label, change, off in (
@@ -131,7 +163,12 @@ def encodings_grid() -> None:
             ("Add dimension", grid.add_dimension, now.d_model >= LIMITS.dimensions),
             ("Remove dimension", grid.remove_dimension, now.d_model <= 1),
         ):
-            st.button(label, key=change.__name__, on_click=state.change_grid, args=(change,), disabled=off)
+            if of_keys and "dimension" in label:
+                continue  # both sequences have as many
+            key = f"{change.__name__}{'_of_keys' if of_keys else ''}"
+            st.button(
+                label, key=key, on_click=state.change_grid, args=(change,), kwargs={"of_keys": of_keys}, disabled=off
+            )
 
 
 def problems(found: state.Current) -> None:
@@ -187,11 +224,26 @@ def weights_note(experiment: Experiment) -> None:
     if given is None:
         return
     if experiment.weights is None:
-        words = f"The weights given by hand are for {len(given[0])} dimensions; here the seed draws them."
+        fits = len(given[0]) == experiment.d_model
+        made_for = "one head of the course's style" if fits else f"{len(given[0])} dimensions"
+        words = f"The weights given by hand are for {made_for}; here the seed draws them."
     else:
         words = "Weights edited by hand; the seed no longer decides."
     st.info(words, icon=":material/edit:")
     st.button("Back to the seed", key="back_to_seed", on_click=state.give_weights, args=(None,))
+
+
+def model_note(experiment: Experiment) -> None:
+    """Where the model that was asked for does not fit the number of dimensions: what is used instead."""
+    asked, used = state.model(), experiment.model
+    if asked == used:
+        return
+    if asked.heads != used.heads:
+        words = f"{asked.heads} heads of the paper's style do not divide {experiment.d_model} dimensions; "
+        words += f"{used.heads} {'is' if used.heads == 1 else 'are'} used."
+    else:
+        words = "A head has an odd number of dimensions here, which cannot be rotated in pairs; no positions are used."
+    st.info(words, icon=":material/hub:")
 
 
 def proof(trace: Trace, stale: bool) -> None:
@@ -207,7 +259,10 @@ def proof(trace: Trace, stale: bool) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         if lessons.is_the_lesson(trace) and not stale:
             st.badge("These are the lesson's numbers", icon=":material/check:", color="green")
-        st.caption(_agrees(agreement), help=None if math.isnan(agreement.kernels) else _details(agreement))
+        st.caption(
+            _agrees(agreement),
+            help=_details(agreement) if agreement.differences and not math.isnan(agreement.float64.absolute) else None,
+        )
         fingerprint_line(trace)
 
 
@@ -221,6 +276,8 @@ def fingerprint_line(trace: Trace) -> None:
 
 def _agrees(agreement: Agreement) -> str:
     """The agreement in a line. A query that sees no key is not compared: NaN here, 0 there, and neither is right."""
+    if agreement.kernels is None:
+        return f"PyTorch has no kernel for this; agrees with float64 to {_size(agreement.float64.absolute)}"
     if math.isnan(agreement.kernels):
         return "no query sees a key, so nothing is compared with PyTorch's own kernel"
     many = len(agreement.left_out)
@@ -244,5 +301,8 @@ def _details(agreement: Agreement) -> str:
         ("nn.MultiheadAttention, same weights", agreement.multihead_attention),
         ("the same in float64", agreement.float64),
     )
-    lines = "\n".join(f"| {name} | {d.absolute:.1e} | {d.relative:.1e} |" for name, d in rows)
+    lines = "\n".join(
+        f"| {name} | cannot compute this | |" if d is None else f"| {name} | {d.absolute:.1e} | {d.relative:.1e} |"
+        for name, d in rows
+    )
     return f"Largest difference of the output to\n\n| | absolute | relative |\n|---|---|---|\n{lines}"

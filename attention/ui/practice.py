@@ -11,7 +11,7 @@ from attention.marking import Marking
 from attention.mistakes import BY_ID
 from attention.practice import DEFAULT
 from attention.spot import Spot
-from attention.ui import components, exercise, practice_ending, practice_results, practice_state
+from attention.ui import cases, components, exercise, practice_ending, practice_results, practice_state, state
 from attention.ui.exercise import Cell
 from attention.ui.practice_results import TOPICS
 
@@ -95,6 +95,8 @@ def controls() -> None:
             width=130,
         )
         st.button("New questions", key="practice_new", on_click=practice_state.choose, icon=":material/casino:")
+    if practice.experiment is not None:
+        cases.plain_note(state.current().experiment)
 
 
 # --- a question -----------------------------------------------------------------------------------------------------

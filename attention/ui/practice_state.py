@@ -138,7 +138,7 @@ def choose() -> None:
             state.kept("practice_level"),
             state.kept("practice_questions") or practice.DEFAULT.questions,
             _new_number(),
-            state.current().experiment if state.kept("practice_numbers") == OWN else None,
+            state.current().experiment.plain() if state.kept("practice_numbers") == OWN else None,
         )
         practice.write(new)
     except (ExperimentError, link.LinkTooLong) as error:

@@ -83,6 +83,14 @@ def _from_link(side: str) -> Experiment:
 
 def show(a: Trace, b: Trace) -> None:
     """How far the two are apart at each step, where they part first, and the matrices of the step that is picked."""
+    both = min(len(a.heads), len(b.heads))
+    if both > 1:
+        names = [f"Head {h + 1}" for h in range(both)]
+        chosen = st.segmented_control("Head of both", names, default=names[0], required=True, key="head-both")
+        head = names.index(chosen)
+        a, b = a.of_head(head), b.of_head(head)
+    if {step.name for step in steps.of(a)} != {step.name for step in steps.of(b)}:
+        st.caption("Their models have different steps; those that both have are compared.")
     compared = compare(a, b)
     parting = first_parting(compared)
     if parting is None:
@@ -92,7 +100,7 @@ def show(a: Trace, b: Trace) -> None:
     st.dataframe(
         _overview(compared), hide_index=True, width="content", height=35 * (len(compared) + 1) + 2, key="overview"
     )
-    names = [step.name for step in steps.STEPS]
+    names = [each.step for each in compared]
     picked = st.selectbox(
         "Step",
         names,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 from urllib.parse import urlencode
 
 import streamlit as st
@@ -21,7 +21,9 @@ from attention.experiment import Experiment, ExperimentError, Matrix
 from attention.explain import named
 from attention.grid import Grid
 from attention.history import Document, History
+from attention.model import PLAIN, Model
 from attention.paste import PasteError
+from attention.steps import OF_A_HEAD
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,7 +31,18 @@ if TYPE_CHECKING:
 LESSON = lessons.masked_self_attention()
 CONTROLS = ("seed", "device")
 """Controls whose keys are parameters of the address, which Streamlit keeps; the mask's is kept here."""
-PAGES = ("step_by_step", "practice", "take_away", "bring_in", "side_by_side", "diagnose", "what_can_go_wrong")
+PAGES = (
+    "step_by_step",
+    "practice",
+    "heads",
+    "positions",
+    "decode",
+    "take_away",
+    "bring_in",
+    "side_by_side",
+    "diagnose",
+    "what_can_go_wrong",
+)
 """The pages' names in the address, but for the first one's, which is empty."""
 
 
@@ -52,6 +65,8 @@ def start() -> None:
     st.session_state.notices = [problem.words() for problem in problems]
     experiment = _computable(experiment)
     st.session_state.trail = tuple(st.query_params.get_all("cell")[-1:])
+    for cell in trail():
+        _show_head_of(cell)
     st.session_state.cell_from_link = True
     # not the same for every session: a browser that comes back from an earlier one may still hold edits of its editors
     st.session_state.version = random.randrange(10**6)  # noqa: S311
@@ -71,7 +86,9 @@ def current() -> Current:
     good: Experiment = st.session_state.good
     # a control that was emptied is None until it has a value again
     seed, device = (getattr(good, n) if st.session_state[n] is None else st.session_state[n] for n in CONTROLS)
-    now = Document(current_grid(), seed, mask(), device, st.session_state.weights)
+    now = Document(
+        current_grid(), seed, mask(), device, st.session_state.weights, past().now.model, current_grid(of_keys=True)
+    )
     st.session_state.history = past().changed_to(now)
     _take_stroke()
     st.session_state.good, problems = past().now.read(good)
@@ -177,52 +194,76 @@ def _restore(new: History) -> None:
 
 def _keep(new: History, good: Experiment) -> None:
     st.session_state.history, st.session_state.good, st.session_state.weights = new, good, new.now.weights
-    _mount(new.now.grid)
+    _mount(new.now)
 
 
-# --- the grid -------------------------------------------------------------------------------------------------------
+# --- the grids, of the tokens and of a second sequence ---------------------------------------------------------------
 
 
-def current_grid() -> Grid:
-    """What stands in the grid now: the mounted one with the editor's edits laid over it."""
-    if editor_key() not in st.session_state:
-        return past().now.grid  # no editor is on screen
-    changes: Any = st.session_state[editor_key()].get("edited_rows", {})
-    return grid.edited(st.session_state.mounted, changes)
+@overload
+def current_grid() -> Grid: ...
+@overload
+def current_grid(*, of_keys: bool) -> Grid | None: ...
+def current_grid(*, of_keys: bool = False) -> Grid | None:
+    """What stands in a grid now: the mounted one with the editor's edits laid over it."""
+    if editor_key(of_keys=of_keys) not in st.session_state:
+        return _in(past().now, of_keys=of_keys)  # no editor is on screen
+    changes: Any = st.session_state[editor_key(of_keys=of_keys)].get("edited_rows", {})
+    mounted = _in(st.session_state.mounted, of_keys=of_keys)
+    return None if mounted is None else grid.edited(mounted, changes)
 
 
-def editor_key() -> str:
-    """The editor's key, which starts with "encodings" and changes with the version."""
-    return f"encodings-{st.session_state.version}"
+def editor_key(*, of_keys: bool = False) -> str:
+    """An editor's key, which starts with "encodings" and changes with the version."""
+    return f"encodings{'_of_keys' if of_keys else ''}-{st.session_state.version}"
 
 
-def editor_frame() -> pd.DataFrame:
-    """What the editor is mounted from: the same object for as long as it stays mounted."""
-    if editor_key() not in st.session_state and st.session_state.mounted != past().now.grid:
-        _mount(past().now.grid)  # the page was left, and with it the editor's edits
-    if st.session_state.frame is None:
+def editor_frame(*, of_keys: bool = False) -> pd.DataFrame:
+    """What an editor is mounted from: the same object for as long as it stays mounted."""
+    mounted, now = st.session_state.mounted, past().now
+    if editor_key() not in st.session_state and (mounted.grid, mounted.key_grid) != (now.grid, now.key_grid):
+        _mount(now)  # the page was left, and with it the editors' edits
+    frames: dict[bool, pd.DataFrame] = st.session_state.frames
+    if of_keys not in frames:
         import pandas as pd  # takes a third of a second, for which a first visitor's numbers need not wait
 
-        now: Grid = st.session_state.mounted
-        st.session_state.frame = pd.DataFrame(
-            {"position": range(1, now.n + 1), "token": list(now.labels)}
-            | {grid.column(j): [row[j] for row in now.cells] for j in range(now.d_model)}
+        shown = _in(st.session_state.mounted, of_keys=of_keys) or now.grid
+        frames[of_keys] = pd.DataFrame(
+            {"position": range(1, shown.n + 1), "token": list(shown.labels)}
+            | {grid.column(j): [row[j] for row in shown.cells] for j in range(shown.d_model)}
         )
-    frame: pd.DataFrame = st.session_state.frame
-    return frame
+    return frames[of_keys]
 
 
-def change_grid(change: Callable[[Grid], Grid]) -> None:
-    """Change the shape of the grid, with all that was typed in it, and mount a fresh editor."""
+def change_grid(change: Callable[[Grid], Grid], *, of_keys: bool = False) -> None:
+    """Change the shape of a grid, with all that was typed in it, and mount fresh editors.
+
+    Both sequences have as many dimensions, so a change of them is one of both.
+    """
     current()
     now = past().now
-    _restore(past().changed_to(replace(now, grid=change(now.grid))))
+    both = change in (grid.add_dimension, grid.remove_dimension)
+    first = change(now.grid) if both or not of_keys else now.grid
+    second = now.key_grid if now.key_grid is None or not (both or of_keys) else change(now.key_grid)
+    _restore(past().changed_to(replace(now, grid=first, key_grid=second)))
 
 
-def _mount(new: Grid) -> None:
+def set_second_sequence(wanted: bool) -> None:
+    """Begin a second sequence, with what stands in the grid, or take it away."""
+    current()
+    now = past().now
+    if wanted != (now.key_grid is not None):
+        _restore(past().changed_to(replace(now, key_grid=now.grid if wanted else None)))
+
+
+def _in(document: Document, *, of_keys: bool) -> Grid | None:
+    return document.key_grid if of_keys else document.grid
+
+
+def _mount(new: Document) -> None:
     st.session_state.version += 1
     st.session_state.mounted = new
-    st.session_state.frame = None
+    st.session_state.frames = {}
 
 
 # --- seed and weights -----------------------------------------------------------------------------------------------
@@ -242,6 +283,38 @@ def given_weights() -> tuple[Matrix, Matrix, Matrix] | None:
 def give_weights(weights: tuple[Matrix, Matrix, Matrix] | None) -> None:
     """Weights given by hand from now on, or None for those that the seed draws."""
     st.session_state.weights = weights
+
+
+# --- the model ------------------------------------------------------------------------------------------------------
+
+
+def model() -> Model:
+    """The model that was asked for, also while the experiment has a number of dimensions that it does not fit."""
+    return past().now.model
+
+
+def set_model(**changes: Any) -> None:
+    """Change something of the model; what cannot be together is said, and nothing is changed."""
+    current()
+    try:
+        new = replace(model(), **changes)
+        new.check(past().now.grid.d_model)
+    except ExperimentError as error:
+        st.session_state.notices = [*notices(), f"The model was not changed: {error}."]
+        return
+    st.session_state.history = past().changed_to(replace(past().now, model=new))
+
+
+def make_plain() -> None:
+    """Plain attention of the first sequence, as in the lesson."""
+    current()
+    _restore(past().changed_to(replace(past().now, model=PLAIN, key_grid=None)))
+
+
+def head(trace: Trace) -> int:
+    """The head, from 0, that the pages show."""
+    chosen = st.session_state.get("head")
+    return chosen if isinstance(chosen, int) and chosen < len(trace.heads) else 0
 
 
 # --- the mask -------------------------------------------------------------------------------------------------------
@@ -352,10 +425,15 @@ def _tidy_address(now: Experiment) -> None:
     # an address writes a space as "+"
     _put_into_address("mask", None if now.mask == LESSON.mask else now.mask.replace("+", " "))
     opened: Experiment = st.session_state.opened
-    if (now.tokens, now.encodings, now.weights) != (opened.tokens, opened.encodings, opened.weights):
-        for name in ("v", "z", *link.PACKED):
+    if _content(now) != _content(opened):
+        for name in ("v", *link.CONTENT):
             if name in st.query_params:
                 del st.query_params[name]
+
+
+def _content(of: Experiment) -> tuple[object, ...]:
+    """All but what small controls keep in the address."""
+    return of.tokens, of.encodings, of.weights, of.model, of.key_tokens, of.key_encodings
 
 
 def _put_into_address(name: str, value: str | None) -> None:
@@ -395,7 +473,10 @@ def trail() -> tuple[str, ...]:
 def pin_from_worksheet() -> None:
     """A person pinned another cell on the worksheet, or unpinned the one that was."""
     cell = st.session_state.worksheet["pin"]
-    st.session_state.trail = (str(cell),) if cell else ()
+    step, _, place = str(cell or "").partition(".")
+    shown = st.session_state.get("head") or 0
+    prefix = f"h{shown + 1}." if shown and step in OF_A_HEAD else ""
+    st.session_state.trail = (f"{prefix}{step}.{place}",) if cell else ()
 
 
 def follow() -> None:
@@ -403,6 +484,7 @@ def follow() -> None:
     cell = st.session_state.pop("operand", None)
     if cell:
         st.session_state.trail = (*trail(), cell)
+        _show_head_of(cell)
 
 
 def go_back() -> None:
@@ -410,6 +492,7 @@ def go_back() -> None:
     place = st.session_state.pop("back", None)
     if place is not None:
         st.session_state.trail = trail()[: place + 1]
+        _show_head_of(trail()[-1])
 
 
 def unpin() -> None:
@@ -420,6 +503,16 @@ def unpin() -> None:
 def pin(cell: str) -> None:
     """Pin a cell from elsewhere than the worksheet."""
     st.session_state.trail = (cell,)
+    _show_head_of(cell)
+
+
+def _show_head_of(cell: str) -> None:
+    """A cell of a head is shown on that head's worksheet."""
+    prefix, _, rest = cell.partition(".")
+    if prefix[:1] == "h" and prefix[1:].isdecimal():
+        st.session_state.head = int(prefix[1:]) - 1
+    elif prefix in OF_A_HEAD and rest:
+        st.session_state.head = 0
 
 
 def _exists(trace: Trace, cell: str) -> bool:

@@ -198,11 +198,12 @@ function table(tensor) {
     for (const value of row) {
       const cell = line.insertCell();
       cell.dataset.value = value;
-      const far = truth ? value : value === -1e9; // what the course hides with
+      const text = typeof value === "string"; // infinity and NaN, which JSON does not know
+      const far = truth ? value : text || value === -1e9; // what the course hides with
       if (far) cell.dataset.far = "";
       else if (!truth)
         cell.style.backgroundColor = `rgb(var(${value < 0 ? "--negative" : "--positive"}) / ${((Math.abs(value) / most) * 0.55).toFixed(3)})`;
-      if (small) cell.textContent = truth ? (value ? "True" : "False") : far ? "−1e9" : value.toFixed(4).replace("-", "−");
+      if (small) cell.textContent = truth ? (value ? "True" : "False") : text ? value : far ? "−1e9" : value.toFixed(4).replace("-", "−");
     }
   }
   return made;

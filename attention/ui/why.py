@@ -23,10 +23,34 @@ _WORDS = {
     "masked_scores": "A visible score stays. A hidden one becomes −∞, so that the softmax gives it exactly 0.",
     "weights": "The softmax: take the row's largest score off each, e to the power of that, divided by the row's sum.",
     "output": "Each value counts as much as its percentage says: multiply and add.",
+    "positions": "What the token's place adds to its encoding; it is the same for any token there.",
+    "positioned": "The encoding and the position, number by number, added.",
+    "key_encodings": "A number that was typed into the grid of the second sequence.",
+    "rotated_q": "Two numbers of the query are a point in the plane; the token's position turns it.",
+    "rotated_k": "Two numbers of the key are a point in the plane; the token's position turns it.",
+    "distances": "The further apart query and key stand, the more is taken off their score; each head has its slope.",
+    "biased_scores": "The score, and what the distance takes off.",
+    "capped_scores": "A score can come near the cap and never beyond it; small ones stay nearly as they are.",
+    "joined": "The heads' outputs stand side by side; this number is one of theirs.",
+    "w_o": "A weight of the projection after the heads, drawn from the seed like the others.",
+    "projected": "Multiply the heads' joined outputs with this column of W_o transposed, number by number, and add.",
 }
+_WORDS["key_positions"], _WORDS["key_positioned"] = _WORDS["positions"], _WORDS["positioned"]
+_SINK = "A sink beside the keys takes a share as well, so the row sums to less than 100 %."
 _SHORT = {"w_q": "W_q", "w_k": "W_k", "w_v": "W_v", "masked_scores": "masked score", "scores": "score"} | {
     "weights": "percentage",
     "encodings": "encoding",
+    "positioned": "with position",
+    "positions": "position",
+    "key_encodings": "encoding",
+    "key_positioned": "with position",
+    "key_positions": "position",
+    "rotated_q": "rotated q",
+    "rotated_k": "rotated k",
+    "distances": "distance",
+    "biased_scores": "score less distance",
+    "capped_scores": "capped score",
+    "w_o": "W_o",
 }
 _WORDS["w_k"] = _WORDS["w_v"] = _WORDS["w_q"]
 
@@ -47,22 +71,30 @@ def panel(trace: Trace, pinned: str | None) -> None:
         _operands(derivation)
         _by_hand(derivation)
         course = steps.BY_NAME[derivation.step].course
-        transposed = ".transpose(0, 1)" if derivation.step.startswith("w_") else ""
-        st.code(f"{course}{transposed}[{derivation.row}, {derivation.col}]", language=None, wrap_lines=True)
+        transposed = ".transpose(0, 1)" if derivation.step in steps.TRANSPOSED else ""
+        if course:
+            st.code(f"{course}{transposed}[{derivation.row}, {derivation.col}]", language=None, wrap_lines=True)
         st.button("Unpin", key="unpin", on_click=state.unpin)
 
 
 def title(trace: Trace, cell: str) -> str:
     """A cell in words and positions, which start at 1: "Scores: query 2, key 1"."""
-    step_name, row, col = named(trace, cell)
+    step_name, row, col, head = named(trace, cell)
     step = steps.BY_NAME[step_name]
-    if step.columns == "tokens":
-        return f"{step.title}: query {row + 1}, key {col + 1}"
-    return f"{step.title}: {'token ' if step.rows == 'tokens' else 'd'}{row + 1}, d{col + 1}"
+    whose = f"Head {head + 1}, {step.title}" if len(trace.heads) > 1 and step_name in steps.OF_A_HEAD else step.title
+    if step.columns == "keys":
+        return f"{whose}: query {row + 1}, key {col + 1}"
+    axes = steps.headings(trace)
+    row_name = f"token {row + 1}" if step.rows in ("queries", "keys") else axes[step.rows][row]
+    return f"{whose}: {row_name}, {axes[step.columns][col]}"
 
 
 def _words(trace: Trace, derivation: Derivation) -> str:
     words = _WORDS[derivation.step]
+    if derivation.step == "scores" and derivation.factor is not None:
+        words = "Multiply the query with the key and add; then multiply by the model's scale."
+    if derivation.step == "weights" and trace.experiment.model.sink is not None:
+        words = f"{words} {_SINK}"
     return f"{words} {masks.words(trace.experiment.mask)}" if derivation.step == "mask" else words
 
 
@@ -93,7 +125,7 @@ def _trail(trace: Trace) -> None:
 
 def _operands(derivation: Derivation) -> None:
     """Every operand, to be picked: it is then explained in its turn."""
-    values = {name(o.step, o.row, o.col): o for o in derivation.operands if o.step != "draw"}
+    values = {name(o.step, o.row, o.col, o.head): o for o in derivation.operands if o.step != "draw"}
     if values:
         st.pills(
             "One step further back",
@@ -112,7 +144,11 @@ def _operand_words(operand: Operand) -> str:
 
 
 def _by_hand(derivation: Derivation) -> None:
-    if derivation.operation in ("given", "draw", "compare") or derivation.hidden or derivation.sees_no_key:
+    if (
+        derivation.operation in ("given", "draw", "position", "distance", "copy", "compare")
+        or derivation.hidden
+        or derivation.sees_no_key
+    ):
         return
     decimals = st.segmented_control(
         "By hand: every step before this one rounded to … decimals, the weights W as they are",

@@ -24,7 +24,7 @@ export default function ({ data: [data], parentElement, setTriggerValue }) {
 }
 
 const shapeOf = (data) =>
-  [data.axes.tokens.length, data.axes.dimensions.length, JSON.stringify(data.sections)].join();
+  [JSON.stringify(Object.values(data.axes).map((axis) => axis.length)), JSON.stringify(data.sections)].join();
 
 // ---- numbers -------------------------------------------------------------------------------------------------------
 
@@ -199,10 +199,11 @@ function update(sheet, data) {
   }
   const scale = {};
   for (const table of sheet.tables) scale[table.step] = largest(slices[table.step]);
-  scale.masked_scores = scale.scores; // one scale before and after the mask
+  scale.masked_scores = scale.capped_scores ?? scale.biased_scores ?? scale.scores; // one scale before and after the mask
   sheet.strokes = sheet.strokes.filter((stroke) => stroke.number > data.stroke);
-  const empty = rowsWithoutKey(slices.mask, data.axes.tokens.length);
-  setText(sheet.empty, wordsForEmpty(empty));
+  const empty = rowsWithoutKey(slices.mask, data.axes.queries.length, data.axes.keys.length);
+  if (!data.blind) empty.fill(0); // a sink takes all of such a row, which is 0 and no NaN
+  setText(sheet.empty, wordsForEmpty(empty, data.axes.keys.length));
   for (const table of sheet.tables) {
     const values = table.step === "mask" ? painted(sheet, slices.mask) : slices[table.step];
     updateTable(table, data, values, table.step === "mask" ? values : slices.mask, scale[table.step]);
@@ -278,10 +279,10 @@ function updateHeads(heads, shown, whole) {
 
 // ---- rows that see no key ------------------------------------------------------------------------------------------
 
-const SUFFERS = new Set(["masked_scores", "weights", "output"]);
+const SUFFERS = new Set(["masked_scores", "weights", "output", "joined", "projected"]);
 
 // 1 for each query from which every key is hidden
-const rowsWithoutKey = (mask, n) => Uint8Array.from({ length: n }, (_, i) => mask.subarray(i * n, i * n + n).every((x) => x));
+const rowsWithoutKey = (mask, n, m) => Uint8Array.from({ length: n }, (_, i) => mask.subarray(i * m, i * m + m).every((x) => x));
 
 function markEmpty(table, empty) {
   table.rowHeads.forEach((head, i) => {
@@ -290,12 +291,12 @@ function markEmpty(table, empty) {
   });
 }
 
-function wordsForEmpty(empty) {
+function wordsForEmpty(empty, keys) {
   const queries = [...empty.keys()].filter((i) => empty[i]).map((i) => i + 1);
   if (!queries.length) return "";
   const who = queries.length === 1 ? `Query ${queries[0]} sees` : `Queries ${queries.slice(0, -1).join(", ")} and ${queries.at(-1)} see`;
   return (
-    `${who} no key: 0 ÷ 0 is NaN. The course's −1e9 would give 1/${empty.length} each, scaled_dot_product_attention 0: ` +
+    `${who} no key: 0 ÷ 0 is NaN. The course's −1e9 would give 1/${keys} each, scaled_dot_product_attention 0: ` +
     "see the page “What can go wrong”."
   );
 }
@@ -454,13 +455,12 @@ function light(sheet, cell) {
   }
   if (!cell) return;
   const [row, col] = place(cell);
-  const here = { row: [row, row], col: [col, col] };
+  const here = { row: [row], col: [col], pair: [col - (col % 2), col - (col % 2) + 1] };
   sheet.data.sources[tableOf(sheet, cell).step].forEach(([step, rows, cols], kind) => {
     const table = tableNamed(sheet, step);
-    const [firstRow, lastRow] = here[rows] ?? [0, table.n - 1];
-    const [firstCol, lastCol] = here[cols] ?? [0, table.m - 1];
-    for (let i = firstRow; i <= lastRow; i++)
-      for (let j = firstCol; j <= lastCol; j++) {
+    here.halves = [col % (table.m / 2), (col % (table.m / 2)) + table.m / 2];
+    for (const i of here[rows] ?? table.rowHeads.keys())
+      for (const j of here[cols] ?? table.columnHeads.keys()) {
         const operand = table.cells[i * table.m + j];
         operand.dataset.operand = kind ? "second" : "first";
         sheet.lit.push(operand);
@@ -532,7 +532,15 @@ let current; // the Sheet on screen
 
 const inGrid = (target) => Boolean(target?.closest?.("[class*=st-key-encodings], #portal"));
 const cellOpen = () => Boolean(document.querySelector("#portal .gdg-clip-region"));
-const tell = (after = 0) => setTimeout(() => current?.root.isConnected && current.edited(), after);
+let left; // the Sheet of a page that is being left
+const untold = new Set(); // timers
+const tell = (after = 0) => {
+  const timer = setTimeout(() => {
+    untold.delete(timer);
+    if (current !== left && current?.root.isConnected) current.edited();
+  }, after);
+  untold.add(timer);
+};
 const hear = (type, heard) => document.addEventListener(type, heard, true);
 const CLEARS = ["Delete", "Backspace"];
 const HARMLESS = ["Control", "Meta", "Shift", "c", "C", "a", "A", "f", "F", "v", "V", "x", "X"]; // paste and cut are heard below
@@ -558,6 +566,46 @@ for (const type of ["pointerup", "pointercancel"])
 hear("focusout", (event) => {
   if (inGrid(event.target) && !inGrid(event.relatedTarget)) tell();
 });
+// What is said after a link to another page was followed would find its page gone, and leave the new one blank; the grid
+// itself loses the focus as it goes. So a link waits until the grid has taken its edit, that was said and the server has
+// answered; then nothing is said any more, unless the page is still there after a while.
+const TAKEN = 30;
+const PATIENT = 3_000;
+const GONE = 5_000;
+hear("click", (event) => {
+  const link = event.target.closest?.("[data-testid=stSidebarNavLink]:not([aria-current=page])");
+  if (!link || event.ctrlKey || event.metaKey || event.shiftKey || left === current || !current?.root.isConnected) return;
+  event.preventDefault();
+  event.stopImmediatePropagation();
+  const follow = () => {
+    left = current;
+    setTimeout(() => (left = undefined), GONE);
+    link.click();
+  };
+  if (!untold.size && !cellOpen()) return follow();
+  untold.forEach(clearTimeout);
+  untold.clear();
+  whenAnswered(follow);
+  tell(TAKEN);
+});
+
+// Calls back once a run that begins from now on has ended, or when that takes too long.
+function whenAnswered(then) {
+  const app = document.querySelector("[data-testid=stApp]");
+  let running = false;
+  const seen = new MutationObserver(() => {
+    if (app.dataset.testScriptState !== "notRunning") running = true;
+    else if (running) end();
+  });
+  const late = setTimeout(end, PATIENT);
+  function end() {
+    seen.disconnect();
+    clearTimeout(late);
+    then();
+  }
+  seen.observe(app, { attributeFilter: ["data-test-script-state"] });
+}
+
 for (const type of ["paste", "cut"])
   hear(type, (event) => {
     if (!inGrid(event.target)) return;

@@ -3,7 +3,7 @@
 import streamlit as st
 
 from attention.core import run
-from attention.ui import diagnose, keeper, parts, state
+from attention.ui import cases, diagnose, keeper, parts, state
 
 now = state.current()
 trace = run(now.experiment)
@@ -16,7 +16,8 @@ st.caption(
 parts.notices()
 parts.problems(now)
 parts.weights_note(now.experiment)
-search = diagnose.page(trace)
+cases.plain_note(now.experiment)
+search = diagnose.page(run(now.experiment.plain()))
 parts.fingerprint_line(trace)
 parts.copy_link(now, "diagnose")
 keeper.keep(trace)

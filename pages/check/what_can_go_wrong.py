@@ -3,7 +3,7 @@
 import streamlit as st
 
 from attention.core import run
-from attention.ui import keeper, laboratory, parts, state
+from attention.ui import cases, keeper, laboratory, parts, state
 
 now = state.current()
 trace = run(now.experiment)
@@ -15,6 +15,7 @@ st.caption(
 )
 parts.notices()
 parts.problems(now)
+cases.plain_note(now.experiment)
 topic = st.segmented_control(
     "What can go wrong",
     list(laboratory.TOPICS),
@@ -23,11 +24,12 @@ topic = st.segmented_control(
     key="lab-topic",
     persist_state="session",
 )
-if not trace.heads[0].mask.any():
+plain = run(now.experiment.plain())
+if not plain.head.mask.any():
     st.info(
         "This experiment's mask hides nothing, so many mistakes leave no trace. Pick causal at the left to see them."
     )
-laboratory.TOPICS[topic](trace)
+laboratory.TOPICS[topic](plain)
 parts.fingerprint_line(trace)
 parts.copy_link(now, "what_can_go_wrong")
 keeper.keep(trace)

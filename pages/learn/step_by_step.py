@@ -6,15 +6,16 @@ from attention import lines
 from attention.core import run
 from attention.ui import keeper, parts, state, stepper
 
-st.markdown("**MaskedSelfAttention, which takes the place of the course's class, line by line on your experiment.**")
+now = state.current()
+trace = run(now.experiment)
+state.pinned(trace)
+trace = parts.head_tabs(trace)
+st.markdown(f"**{lines.title(trace)}**")
 st.caption(
     "What you see is the source that really ran, traced while it ran. Next and Previous, or the arrow keys, walk the "
     "lines; Space plays them."
 )
-now = state.current()
 parts.problems(now)
-trace = run(now.experiment)
-state.pinned(trace)
 for words in lines.cautions(trace):
     st.warning(words)
 stepper.show(trace)

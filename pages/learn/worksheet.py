@@ -17,6 +17,7 @@ def page() -> None:
     left, right = parts.worksheet_and_panel()
     above = left.container()
     with left:
+        trace = parts.head_tabs(trace)
         worksheet.show(trace, bool(now.problems), pinned, state.pin_from_worksheet, state.note_edit)
         keeper.keep(trace)
     with above:
@@ -28,6 +29,7 @@ def page() -> None:
         welcome.tour()
         parts.proof(trace, bool(now.problems))
         parts.weights_note(now.experiment)
+        parts.model_note(now.experiment)
         parts.problems(now)
         parts.history()
         parts.copy_link(now)
@@ -35,6 +37,12 @@ def page() -> None:
     st.header("Heatmaps", anchor=False)
     st.caption("Scores before and after the mask share one colour scale; percentages always run from 0 to 100 %.")
     charts.heatmaps(trace)
+    plane = st.expander("In the plane", key="plane", on_change="rerun")
+    if plane.open:
+        from attention.ui import geometry  # what is closed costs nothing
+
+        with plane:
+            geometry.show(trace)
     as_printed = st.expander("As PyTorch prints it", key="printed", on_change="rerun")
     if as_printed.open:
         as_printed.caption("The same steps under the names of the course's code, to compare with a notebook.")

@@ -9,6 +9,7 @@ from attention.ui import hand_on, keeper, parts, state
 
 now = state.current()
 trace = run(now.experiment)
+trace = trace.of_head(state.head(trace))
 cell = state.pinned(trace)
 parts.notices()
 parts.problems(now)
@@ -23,10 +24,11 @@ parts.copy_link(now)
 st.header("Files", anchor=False)
 st.caption("Each is made when you click it. Nothing is kept on the server.")
 hand_on.show(trace)
+hand_on.one_step(trace)
 
 st.header("Code", anchor=False)
 st.caption("It needs PyTorch alone, and prints the numbers of the worksheet.")
-dialect = st.segmented_control("Dialect", code.DIALECTS, default="course", required=True, key="dialect")
+dialect = hand_on.dialect(now.experiment)
 # no colours: those of the highlighter are too pale on white
 st.code(code.script(now.experiment, dialect), language=None, wrap_lines=True)
 keeper.keep(trace)

@@ -40,10 +40,10 @@ def with_cell(row: int, column: int, value: float, experiment: Experiment = LESS
     return replace(experiment, encodings=rows)
 
 
-def numbers(experiment: Experiment) -> dict[str, list[list[float]]]:
-    """Every step as the engine computes it; weights of a projection transposed, as they are shown."""
-    trace = run(experiment)
-    return {step.name: steps.matrix(trace, step.name).double().tolist() for step in steps.STEPS}
+def numbers(experiment: Experiment, head: int = 0) -> dict[str, list[list[float]]]:
+    """Every step of a head as the engine computes it; weights of a projection transposed, as they are shown."""
+    trace = run(experiment).of_head(head)
+    return {step.name: steps.matrix(trace, step.name).double().tolist() for step in steps.of(trace)}
 
 
 def hidden(experiment: Experiment) -> set[tuple[int, int]]:
@@ -52,12 +52,12 @@ def hidden(experiment: Experiment) -> set[tuple[int, int]]:
     return {(i, j) for i, row in enumerate(mask) for j, hides in enumerate(row) if hides}
 
 
-def texts(experiment: Experiment) -> dict[str, list[list[str]]]:
-    """Every cell of every step as a person reads it."""
+def texts(experiment: Experiment, head: int = 0) -> dict[str, list[list[str]]]:
+    """Every cell of every step of a head as a person reads it."""
     hides = hidden(experiment)
     return {
         step: [[_text(step, x, (i, j) in hides) for j, x in enumerate(row)] for i, row in enumerate(matrix)]
-        for step, matrix in numbers(experiment).items()
+        for step, matrix in numbers(experiment, head).items()
     }
 
 
@@ -71,14 +71,14 @@ def percent(fraction: float) -> str:
     return f"{value:.2f} %"
 
 
-def assert_shows(page: Page, experiment: Experiment) -> None:
-    """The worksheet has, at once or soon, every number of this experiment to the last bit, and the words for it."""
-    words = texts(experiment)
+def assert_shows(page: Page, experiment: Experiment, head: int = 0) -> None:
+    """The worksheet has, at once or soon, every number of this experiment and head to the last bit, and its words."""
+    words = texts(experiment, head)
     expected = {
         step: [
             [(str(x), text) for x, text in zip(*rows, strict=True)] for rows in zip(matrix, words[step], strict=True)
         ]
-        for step, matrix in numbers(experiment).items()
+        for step, matrix in numbers(experiment, head).items()
     }
     page.evaluate("text => { window.expected = JSON.parse(text); }", json.dumps(expected).replace("inf", "Infinity"))
     with contextlib.suppress(PlaywrightTimeout):  # what differs follows

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from attention import Experiment, explain, link, run, steps
-from attention.explain import SOURCES
+from attention.explain import sources
 from tests.browser import drive, engine
 from tests.browser.conftest import OpenPage
 from tests.browser.test_keyboard import focused, go, into_the_worksheet
@@ -63,7 +63,7 @@ def places(found: list[Lit]) -> set[Cell]:
 
 def operands(experiment: Experiment, place: Cell) -> set[Cell]:
     found = explain(run(experiment), *place).operands
-    return {(step, row, column) for step, row, column, _ in found if step != "draw"}
+    return {(step, row, column) for step, row, column, *_ in found if step != "draw"}
 
 
 def assert_pinned(page: Page, place: Cell | None) -> None:
@@ -84,9 +84,9 @@ def assert_pinned(page: Page, place: Cell | None) -> None:
 def title(place: Cell) -> str:
     step, row, column = place
     words = steps.BY_NAME[step]
-    if words.columns == "tokens":
+    if words.columns == "keys":
         return f"{words.title}: query {row + 1}, key {column + 1}"
-    return f"{words.title}: {'token ' if words.rows == 'tokens' else 'd'}{row + 1}, d{column + 1}"
+    return f"{words.title}: {'token ' if words.rows in ('queries', 'keys') else 'd'}{row + 1}, d{column + 1}"
 
 
 def panel(page: Page) -> Locator:
@@ -106,16 +106,16 @@ def test_pointing_at_a_cell_of_every_step_lights_exactly_the_cells_that_it_was_c
     drive.open(page, f"/?{link.write(experiment)}")
     engine.assert_shows(page, experiment)
     tokens, dimensions = [0, 1, 2, 3], [0, 1, 2]
-    expected = {step.name: set() for step in steps.STEPS} | {
+    expected = {step.name: set() for step in steps.PLAIN} | {
         **{x: cells_of("encodings", [2], dimensions) | cells_of(f"w_{x}", dimensions, [1]) for x in "qkv"},
         **{x: cells_of("q", [2], dimensions) | cells_of("k", [1], dimensions) for x in ("similarities", "scores")},
         "masked_scores": {("scores", 2, 1), ("mask", 2, 1)},
         "weights": cells_of("masked_scores", [2], tokens),
         "output": cells_of("weights", [2], tokens) | cells_of("v", tokens, [1]),
     }
-    for step, sources in expected.items():
+    for step, wanted in expected.items():
         cell(page, step, 2, 1).hover()
-        assert places(lit(page, len(sources))) == sources == operands(experiment, (step, 2, 1))
+        assert places(lit(page, len(wanted))) == wanted == operands(experiment, (step, 2, 1))
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -126,7 +126,7 @@ def test_lit_cells_stand_out_and_the_two_kinds_differ_without_their_colour(new_p
     for place in (("output", 2, 0), ("scores", 1, 0), ("q", 0, 1)):
         cell(page, *place).hover()
         found = lit(page, len(operands(engine.LESSON, place)))
-        first, second = (source.step for source in SOURCES[place[0]])
+        first, second = (source.step for source in sources(run(engine.LESSON))[place[0]])
         assert {one.ring for one in found if one.step == first} == {"solid"}
         assert {one.ring for one in found if one.step == second} == {"dashed"}
         for one in found:
@@ -162,7 +162,7 @@ def test_pointing_asks_the_server_for_nothing_and_pinning_does(page: Page):
     drive.drawn(page)
     before = len(said)
     assert before > 0
-    for step in steps.STEPS:
+    for step in steps.PLAIN:
         cell(page, step.name, 1, 1).hover()
         lit(page, len(operands(engine.LESSON, (step.name, 1, 1))))
     assert len(said) == before
@@ -176,7 +176,7 @@ def test_pointing_asks_the_server_for_nothing_and_pinning_does(page: Page):
 
 def test_a_click_pins_a_cell_of_every_step_and_its_arithmetic_is_drawn(page: Page):
     drive.open(page, "/")
-    for step in steps.STEPS:
+    for step in steps.PLAIN:
         place = (step.name, 1, 0)
         if step.name == "mask":  # a click paints it
             cell(page, *place).press("Enter")
@@ -300,7 +300,7 @@ def test_the_keyboard_alone_leads_from_the_grid_to_an_explained_output(page: Pag
     drive.open(page, "/")
     drive.select_cell(page, 2, 0)
     into_the_worksheet(page)
-    for step in steps.STEPS[1:]:
+    for step in steps.PLAIN[1:]:
         assert go(page, "Tab").place == (step.name, 0, 0)
     assert places(lit(page, 6)) == operands(engine.LESSON, ("output", 0, 0))
     assert go(page, "ArrowDown", "ArrowDown").place == ("output", 2, 0)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from playwright.sync_api import Page
 
-from attention import steps
+from attention import run, steps
 from tests.browser import drive, engine
 
 FOCUSED = """() => {
@@ -60,7 +60,7 @@ def test_the_tab_key_leads_from_matrix_to_matrix_and_arrows_walk_the_cells_of_on
     drive.open(page, "/")
     into_the_worksheet(page)
     assert focused(page).place == ("encodings", 0, 0)
-    for step in steps.STEPS[1:]:
+    for step in steps.PLAIN[1:]:
         assert go(page, "Tab").place == (step.name, 0, 0)
 
     into_the_worksheet(page)
@@ -82,7 +82,7 @@ def test_arrows_lead_through_every_matrix_and_the_line_reads_every_digit(page: P
     drive.open(page, "/")
     into_the_worksheet(page)
     numbers, hides = engine.numbers(engine.LESSON), engine.hidden(engine.LESSON)
-    walk = [(step.name, 0, j) for step in steps.STEPS for j in range(len(numbers[step.name][0]))]
+    walk = [(step.name, 0, j) for step in steps.PLAIN for j in range(len(numbers[step.name][0]))]
     for place in walk:
         found = focused(page)
         step, i, j = place
@@ -90,7 +90,7 @@ def test_arrows_lead_through_every_matrix_and_the_line_reads_every_digit(page: P
         assert found.ring > 0
         said, _, value = found.line.partition(": ")
         words = steps.BY_NAME[step]
-        heads = {"tokens": ("1 write", "2 a", "3 poem"), "dimensions": ("d1", "d2")}
+        heads = steps.headings(run(engine.LESSON))
         assert said == f"{words.title}, row {heads[words.rows][i]}, column {heads[words.columns][j]}"
         if step == "mask":
             assert value == ("True: hidden" if (i, j) in hides else "False: visible")

@@ -31,7 +31,7 @@ def test_every_number_on_the_screen_is_the_engines_to_the_last_bit(page: Page, m
     drive.drawn(page)
 
     hides = engine.hidden(experiment)
-    for step in steps.STEPS:
+    for step in steps.PLAIN:
         marked = step.name in ("mask", "masked_scores", "weights")
         assert drive.hidden(page, step.name) == (hides if marked else set()), step.name
     for i, j in hides:  # a hidden weight is exactly zero on the screen
@@ -44,13 +44,14 @@ def test_each_table_says_what_it_is_and_the_output_is_on_the_first_screen_of_a_p
     page = new_page(width=1920, height=1080)
     drive.open(page, "/")
     expect(drive.table(page, "output")).to_be_in_viewport()
-    for step in steps.STEPS:
+    for step in steps.PLAIN:
         table = drive.table(page, step.name)
         caption = table.evaluate("t => t.getRootNode().getElementById(t.getAttribute('aria-labelledby')).textContent")
-        size = "3 × 3" if step.columns == "tokens" else "2 × 2" if step.rows == "dimensions" else "3 × 2"
+        size = "3 × 3" if step.columns == "keys" else "2 × 2" if step.rows == "dimensions" else "3 × 2"
         for words in (step.title, step.course, size):
             assert words in caption
-        heads = {"tokens": ["1 write", "2 a", "3 poem"], "dimensions": ["d1", "d2"]}
+        heads = {"queries": ["1 write", "2 a", "3 poem"], "dimensions": ["d1", "d2"]}
+        heads |= {"keys": heads["queries"], "head": heads["dimensions"]}
         assert table.locator("th[scope=row]").all_inner_texts() == heads[step.rows]
         assert table.locator("th[scope=col]").all_inner_texts() == heads[step.columns]
 
@@ -60,7 +61,7 @@ def test_large_tiny_and_lopsided_numbers_are_plain_digits(page: Page):
     drive.type_cell(page, 2, 0, "1e6")
     large = engine.with_cell(0, 0, 1e6, replace(engine.LESSON, mask="none"))
     engine.assert_shows(page, large)
-    for step in steps.STEPS:
+    for step in steps.PLAIN:
         assert not any(re.search(r"\d[eE]", text) for row in drive.texts(page, step.name) for text in row)
     drive.type_cell(page, 2, 0, "1.16")
     drive.type_cell(page, 3, 0, "8")

@@ -66,7 +66,7 @@ def button(page: Page, name: str) -> Locator:
     return stepper(page).get_by_role("button", name=name, exact=True)
 
 
-def at(page: Page, line: int, of: int = 10) -> None:
+def at(page: Page, line: int, of: int = 12) -> None:
     """The page stands at this line, counted from 1."""
     expect(stepper(page).locator(".count")).to_have_text(f"line {line} of {of}")
 
@@ -81,10 +81,11 @@ def cards(page: Page, kind: str) -> list[Card]:
 def assert_shows(page: Page, experiment: Experiment, number: int) -> None:
     """The page stands at this line, with the line, its words, its variables and its pictures as they really were."""
     at(page, number)
-    line = lines.of(run(experiment))[number - 1]
+    trace = run(experiment)
+    line = lines.of(trace)[number - 1]
     shown = stepper(page).evaluate(SHOWN)
     assert shown["marked"] == [["step", line.text]]
-    assert shown["words"] == lines.words(line).replace("`", "")
+    assert shown["words"] == lines.words(line, trace).replace("`", "")
     variables = {card.name: card for card in cards(page, "variables")}
     assert {name for name, card in variables.items() if card.changed} == set(line.changed)
     assert {name: card.values for name, card in variables.items()} == {
@@ -94,7 +95,7 @@ def assert_shows(page: Page, experiment: Experiment, number: int) -> None:
         name: str(value) for name, value in line.values.items()
     }
     pictures = [(card.name, card.values) for card in cards(page, "pictures")]
-    assert pictures == [(picture.title, picture.matrix.double().tolist()) for picture in lines.pictures(line)]
+    assert pictures == [(picture.title, picture.matrix.double().tolist()) for picture in lines.pictures(line, trace)]
 
 
 @pytest.mark.parametrize("mask", ["causal", "none"])
@@ -104,9 +105,9 @@ def test_from_the_first_line_to_the_last_which_returns_the_worksheets_output(pag
     engine.assert_shows(page, experiment)
     output = drive.matrix(page, "output")
     page.get_by_role("link", name="Step by step").click()
-    for number in range(1, 11):
+    for number in range(1, 13):
         assert_shows(page, experiment, number)
-        button(page, "Next").click() if number < 10 else expect(button(page, "Next")).to_be_disabled()
+        button(page, "Next").click() if number < 12 else expect(button(page, "Next")).to_be_disabled()
     (last,) = (card for card in cards(page, "variables") if card.name == RETURNED)
     for row, expected in zip(last.values, output, strict=True):
         assert row == pytest.approx(expected, rel=1e-6, abs=1e-6)
@@ -114,9 +115,9 @@ def test_from_the_first_line_to_the_last_which_returns_the_worksheets_output(pag
 
 def test_the_mask_step_shows_what_is_added_and_what_is_replaced(page: Page):
     open(page)
-    for _ in range(5):
+    for _ in range(7):
         page.keyboard.press("ArrowRight")
-    at(page, 6)
+    at(page, 8)
     added, _, replaced = ([[text for _, text in row] for row in card.cells] for card in cards(page, "pictures"))
     assert added == [["0.0000", "−1e9", "−1e9"], ["0.0000", "0.0000", "−1e9"], ["0.0000", "0.0000", "0.0000"]]
     assert replaced == [["−0.0700", "−1e9", "−1e9"], ["−0.2844", "0.2883", "−1e9"], ["0.3424", "−0.4725", "2.8610"]]
@@ -125,9 +126,9 @@ def test_the_mask_step_shows_what_is_added_and_what_is_replaced(page: Page):
 def test_scores_of_any_size_are_read_as_what_they_are(page: Page):
     open(page, f"?{link.write(Experiment(('a', 'b'), [[1e6, -1e6], [1e6, 1e6]], mask='none'))}")
     button(page, "Last").click()
-    at(page, 10)
+    at(page, 12)
     button(page, "Previous").click()
-    at(page, 9)
+    at(page, 11)
     for card in cards(page, "variables"):
         for value, text in (cell for row in card.cells for cell in row):
             assert float(text.replace("−", "-")) == pytest.approx(value, rel=1e-6, abs=1e-4), card.name
@@ -149,14 +150,14 @@ def test_another_seed_keeps_the_line_and_changes_its_numbers(page: Page):
     seed.fill("7")
     seed.press("Enter")
     expect(stepper(page).locator("[data-variable=returned] pre")).not_to_contain_text("3.4989")
-    assert_shows(page, replace(engine.LESSON, seed=7), 10)
+    assert_shows(page, replace(engine.LESSON, seed=7), 12)
 
 
 def test_sixty_four_tokens_run_too(page: Page):
     experiment = Experiment(("",) * 64, [[(i % 8) / 4 - 1] for i in range(64)])
     open(page, f"?{link.write(experiment)}")
     button(page, "Last").click()
-    assert_shows(page, experiment, 10)
+    assert_shows(page, experiment, 12)
 
 
 # ---- walking ---------------------------------------------------------------------------------------------------------
@@ -165,10 +166,10 @@ def test_sixty_four_tokens_run_too(page: Page):
 def test_the_buttons_walk_the_lines_and_are_off_where_there_is_nowhere_to_go(page: Page):
     open(page)
     at(page, 1)
-    for name, line in (("Next", 2), ("Next", 3), ("Previous", 2), ("Last", 10), ("Previous", 9), ("First", 1)):
+    for name, line in (("Next", 2), ("Next", 3), ("Previous", 2), ("Last", 12), ("Previous", 11), ("First", 1)):
         button(page, name).click()
         at(page, line)
-        off = {1: {"First", "Previous"}, 10: {"Next", "Last"}}.get(line, set())
+        off = {1: {"First", "Previous"}, 12: {"Next", "Last"}}.get(line, set())
         assert {name for name in ("First", "Previous", "Next", "Last") if button(page, name).is_disabled()} == off
 
 
@@ -176,7 +177,7 @@ def test_the_keys_walk_the_lines_and_stop_at_the_ends(page: Page):
     open(page)
     for key, line in (
         *(("ArrowLeft", 1), ("ArrowRight", 2), ("ArrowDown", 3), ("ArrowUp", 2), ("ArrowLeft", 1), ("ArrowUp", 1)),
-        *(("End", 10), ("ArrowRight", 10), ("ArrowDown", 10), ("ArrowLeft", 9), ("Home", 1)),
+        *(("End", 12), ("ArrowRight", 12), ("ArrowDown", 12), ("ArrowLeft", 11), ("Home", 1)),
     ):
         page.keyboard.press(key)
         at(page, line)
@@ -233,7 +234,7 @@ def test_space_plays_for_one_who_has_just_come_by_a_link_to_this_page(playable: 
 def test_playing_ends_at_the_last_line_and_begins_anew_from_there(playable: Page):
     button(playable, "Play").click()
     pass_by(playable, 60_000)
-    at(playable, 10)
+    at(playable, 12)
     button(playable, "Play").click()
     at(playable, 1)
     pass_by(playable, 1600)
@@ -251,7 +252,7 @@ def test_a_step_by_hand_stops_the_play(playable: Page):
 
 
 def test_the_speed_can_be_chosen_even_while_it_plays(playable: Page):
-    for speed, line in (("slow", 3), ("normal", 5), ("fast", 10)):
+    for speed, line in (("slow", 3), ("normal", 5), ("fast", 11)):
         button(playable, "Play").click()
         stepper(playable).get_by_label("Speed").select_option(speed)
         pass_by(playable, 6050)
@@ -317,7 +318,7 @@ def test_axe_finds_nothing_serious_at_the_first_line_at_the_mask_and_at_the_last
     page = new_page(scheme=scheme)
     open(page)
     page.evaluate(AT_REST)
-    for keys, line in (("Home",), 1), (("ArrowRight",) * 5, 6), (("End",), 10):
+    for keys, line in (("Home",), 1), (("ArrowRight",) * 7, 8), (("End",), 12):
         for key in keys:
             page.keyboard.press(key)
         at(page, line)

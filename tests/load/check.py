@@ -36,10 +36,10 @@ def differences(answer: Answer) -> list[str]:
 def worksheet(trace: Trace, sent: Any, _part: str = "") -> list[str]:
     """Every table, to the last bit, and what stands beside and above it."""
     [data] = sent
-    found = [] if list(data["tables"]) == [step.name for step in steps.STEPS] else ["other tables"]
+    found = [] if list(data["tables"]) == [step.name for step in steps.PLAIN] else ["other tables"]
     values = np.frombuffer(base64.b64decode(data["values"], validate=True), dtype="<f4")
     start = 0
-    for step in steps.STEPS:
+    for step in steps.PLAIN:
         wanted = steps.matrix(trace, step.name).float().numpy()
         got = values[start : start + wanted.size]
         start += wanted.size
@@ -49,7 +49,7 @@ def worksheet(trace: Trace, sent: Any, _part: str = "") -> list[str]:
             found.append(f"{step.name} has another formula")
     if start != values.size:
         found.append(f"{values.size} numbers, not {start}")
-    if data["axes"] != steps.headings(trace) or tuple(data["whole"]["tokens"]) != trace.experiment.tokens:
+    if data["axes"] != steps.headings(trace) or tuple(data["whole"]["queries"]) != trace.experiment.tokens:
         found.append(f"other headings: {data['axes']}")
     if data["stale"]:
         found.append("says that its numbers are from before")

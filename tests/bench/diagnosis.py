@@ -28,7 +28,7 @@ from attention.guesses import mistyped, not_numbers, orders, slips
 from attention.inquiry import TURNED
 from attention.mistakes import BY_ID, MISTAKES
 from attention.recipe import EMPTY, RIGHT, Cook, Mistake
-from attention.steps import STEPS
+from attention.steps import PLAIN
 from attention.two_heads import joined
 from tests.bench.figure import Figure
 
@@ -86,7 +86,7 @@ def made(id: str, now: Experiment, cook: Cook, chance: random.Random) -> Iterato
     recipe = a_way(id, now, chance).change(RIGHT)
     if recipe.empty == "nan" and not cook.make(RIGHT, "mask").all(dim=-1).any():
         recipe = replace(recipe, empty=chance.choice(EMPTY))
-    for step in STEPS:
+    for step in PLAIN:
         wrong = cook.make(recipe, step.name)
         if wrong is not None:
             yield step.name, wrong, cook.make(RIGHT, step.name)
@@ -144,7 +144,7 @@ def false_alarms(count: int) -> list[tuple[Experiment, str | None, object]]:
 def a_right_one(chance: random.Random) -> tuple[Experiment, str | None, object]:
     """An experiment, a step or None, and that step's right numbers, printed in some way."""
     now = experiment(chance)
-    step = chance.choice(STEPS).name
+    step = chance.choice(PLAIN).name
     dtype = chance.choice((torch.float32, torch.float32, torch.float64))
     numbers = Cook(now).make(replace(RIGHT, dtype=dtype), step).double()
     return now, chance.choice((step, None)), chance.choice(PRINTED)(numbers, chance)

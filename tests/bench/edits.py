@@ -13,11 +13,11 @@ import statistics
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from attention import Experiment, lessons, run
+from attention import Experiment, lessons, link, run, steps
 from tests import server
 from tests.bench import launch
 from tests.bench.figure import Figure, ratio
@@ -134,7 +134,7 @@ class App:
 
 
 def measure() -> list[Figure]:
-    return [*against_peers(), against_size()]
+    return [*against_peers(), against_size(), against_heads()]
 
 
 def against_peers() -> list[Figure]:
@@ -174,6 +174,23 @@ def against_size() -> Figure:
     return ratio(
         "the same edit at 64 tokens x 16 dimensions against the lesson",
         2.5,
+        big.median,
+        lesson.median,
+        f"{big.summary}; {lesson.summary}",
+    )
+
+
+def against_heads() -> Figure:
+    """8 heads x 32 tokens, of which one head's worksheet is on screen, against the lesson, both in this app."""
+    experiment = launch.heads_experiment()
+    with server.app() as small, server.app() as large:
+        apps = [cells_app("lesson", small.url, lessons.masked_self_attention())]
+        apps.append(cells_app("8 x 32", f"{large.url}/?{link.write(experiment)}", experiment))
+        time_edits(apps)
+    lesson, big = apps
+    return ratio(
+        "the same edit with 8 heads and 32 tokens x 16 dimensions against the lesson",
+        1.5,
         big.median,
         lesson.median,
         f"{big.summary}; {lesson.summary}",
@@ -285,11 +302,13 @@ def wanted_cells(experiment: Experiment) -> Callable[[Rows, Rows], list[list[obj
     """The results as [step, row, column, text], first those that the edit changes: a wrong page is soon told."""
 
     def cells(encodings: Rows) -> list[list[object]]:
-        trace = run(Experiment(experiment.tokens, encodings, experiment.seed, experiment.mask))
+        trace = run(replace(experiment, encodings=encodings))
+        present = {step.name for step in steps.of(trace)}
         return [
             [step, i, j, four(value)]
-            for step in ("q", "k", "v", "scores", "output")
-            for i, row in enumerate(getattr(trace.heads[0], step).tolist())
+            for step in ("q", "k", "v", "scores", "output", "projected")
+            if step in present
+            for i, row in enumerate(steps.matrix(trace, step).tolist())
             for j, value in enumerate(row)
         ]
 

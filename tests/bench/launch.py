@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,15 @@ def large_experiment() -> Experiment:
     numbers = random.Random(0)  # noqa: S311  (nothing secret hangs on it)
     rows = tuple(tuple(round(numbers.uniform(-3, 3), 2) for _ in range(DIMENSIONS)) for _ in range(TOKENS))
     return Experiment(tuple(f"token{i + 1}" for i in range(TOKENS)), rows)
+
+
+def heads_experiment() -> Experiment:
+    """8 heads of the paper's style x 32 tokens x 16 dimensions, the first rows of `large_experiment`."""
+    from attention.model import Model
+
+    large = large_experiment()
+    tokens, encodings = large.tokens[:32], large.encodings[:32]
+    return replace(large, tokens=tokens, encodings=encodings, model=Model(heads=8, style="paper"))
 
 
 @contextmanager

@@ -335,17 +335,18 @@ def test_the_library_shows_the_picture_of_the_mask_and_of_what_can_be_added():
 
 
 CELLS = st.tuples(st.integers(0, 6), st.integers(0, 6))
+SIZES = st.tuples(st.integers(1, 7), st.integers(1, 7))
 
 
 @law
-@given(st.sampled_from(MASKS), st.sampled_from(MASKS), st.lists(CELLS, max_size=6, unique=True), st.integers(1, 7))
-def test_with_other_terms_what_was_painted_stays_as_it_looks_and_all_else_is_theirs(one, other, cells, n):
+@given(st.sampled_from(MASKS), st.sampled_from(MASKS), st.lists(CELLS, max_size=6, unique=True), SIZES)
+def test_with_other_terms_what_was_painted_stays_as_it_looks_and_all_else_is_theirs(one, other, cells, size):
     mask, terms = masks.read(one).flip(cells), masks.read(other).terms
-    text = mask_library.with_terms(mask, [*mask.terms, *terms], n)
-    painted = mask.painted(n, n)
-    new = masks.build(text, n, n)
-    assert torch.equal(new[painted], mask.build(n, n)[painted])
-    either = masks.Mask(mask.terms).build(n, n) | masks.Mask(terms).build(n, n)
+    text = mask_library.with_terms(mask, [*mask.terms, *terms], size)
+    painted = mask.painted(*size)
+    new = masks.build(text, *size)
+    assert torch.equal(new[painted], mask.build(*size)[painted])
+    either = masks.Mask(mask.terms).build(*size) | masks.Mask(terms).build(*size)
     assert torch.equal(new[~painted], either[~painted])
 
 

@@ -13,6 +13,7 @@ from attention.masks import Kind, Mask, MaskError, Term
 from attention.ui import state
 
 NONE = masks.read("none").terms
+Size = tuple[int, int]
 WINDOW = list(masks.KINDS).index("window")
 LINES_UP_TO = 16
 """Keys up to which a picture has a line between any two."""
@@ -20,21 +21,22 @@ LINES_UP_TO = 16
 
 def show() -> None:
     """The terms of the mask, each to be taken away; every kind of mask, to be added; the mask as text."""
-    n = state.past().now.grid.n
+    document = state.past().now
+    size = document.grid.n, (document.key_grid or document.grid).n
     now = masks.read(state.mask())
     with st.container(gap="xsmall"):
-        _terms(now, n)
+        _terms(now, size)
         _text(str(now))
     with st.container(gap="xsmall"):
-        _kinds(now, n)
+        _kinds(now, size)
 
 
-def _terms(now: Mask, n: int) -> None:
-    _picture(now.build(n, n), "The mask")
+def _terms(now: Mask, size: Size) -> None:
+    _picture(now.build(*size), "The mask")
     st.caption("Hidden if any of these hides it; a click takes one out:")
     for term in now.terms:
         rest = [other for other in now.terms if other != term]
-        _choice(str(term), with_terms(now, rest, n), f"remove-{term}", ":material/close:", now.terms == NONE)
+        _choice(str(term), with_terms(now, rest, size), f"remove-{term}", ":material/close:", now.terms == NONE)
     if now.flipped:
         _choice("painted cells", str(Mask(now.terms)), "remove-painted", ":material/close:")
 
@@ -53,12 +55,12 @@ def _text(now: str) -> None:
         st.rerun()
 
 
-def _kinds(now: Mask, n: int) -> None:
+def _kinds(now: Mask, size: Size) -> None:
     kind = masks.KINDS[st.selectbox("Add or take instead", list(masks.KINDS), index=WINDOW, key="mask_kind")]
     st.caption(kind.words)
     term = Term(kind, _numbers(kind))
-    _picture(term.build(n, n), str(term))
-    _choice(f"Add {term}", with_terms(now, [*now.terms, term], n), "add", ":material/add:", term in now.terms)
+    _picture(term.build(*size), str(term))
+    _choice(f"Add {term}", with_terms(now, [*now.terms, term], size), "add", ":material/add:", term in now.terms)
     _choice(f"{term} alone", str(term), "alone", ":material/check:", str(term) == str(now))
 
 
@@ -104,10 +106,10 @@ def refusal(error: MaskError) -> str:
     return f"“{error.value}”: {error.rule}"
 
 
-def with_terms(mask: Mask, terms: Iterable[Term], n: int) -> str:
+def with_terms(mask: Mask, terms: Iterable[Term], size: Size) -> str:
     """The mask with other terms, where each cell that was painted stays hidden or visible as it is."""
     new = Mask(tuple(term for term in terms if (term,) != NONE) or NONE, mask.flipped)
-    turned = mask.painted(n, n) & (new.build(n, n) != mask.build(n, n))
+    turned = mask.painted(*size) & (new.build(*size) != mask.build(*size))
     return str(new.flip((query, key) for query, key in turned.nonzero().tolist()))
 
 

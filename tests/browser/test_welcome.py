@@ -43,4 +43,5 @@ def test_an_example_is_picked_from_the_menu(new_page: OpenPage):
     page.get_by_role("button", name="Examples").click()
     page.get_by_role("button", name="A row that sees nothing").click()
     expect(page.get_by_role("button", name="A causal sentence")).to_be_hidden()
+    expect(drive.table(page, "mask").locator("td[data-hidden]")).to_have_count(6)
     assert drive.hidden(page, "mask") == engine.hidden(lessons.a_fully_hidden_row())

@@ -17,6 +17,7 @@ from hypothesis import given
 
 from attention import Experiment, Trace, figures, lessons, run, steps
 from attention.core import attend
+from attention.model import Model
 from tests.strategies import experiments, law
 
 LESSON = run(lessons.masked_self_attention())
@@ -329,3 +330,35 @@ def test_where_there_are_numbers_each_cell_is_large_enough_for_one(n):
 def test_64_tokens_take_no_more_room_than_the_page_has():
     assert figures.width(64) is None
     assert figures.height(64) <= 400
+
+
+# ---- all heads -----------------------------------------------------------------------------------------------------
+
+
+def where_seen(trace: Trace) -> np.ndarray:
+    """The percentages of the head that is shown, with holes where they are hidden."""
+    return np.where(trace.head.mask.numpy(), np.nan, 100 * trace.head.weights.double().numpy())
+
+
+@pytest.mark.parametrize(("n", "heads"), [(3, 2), (3, 5), (9, 8), (32, 8)])
+def test_every_head_has_its_percentages_on_axes_of_its_own_and_one_scale(n: int, heads: int):
+    rows = [[math.sin(i), math.cos(3 * i)] for i in range(n)]
+    trace = run(Experiment([f"t{i}" for i in range(n)], rows, model=Model(heads=heads)))
+    drawing = figures.all_heads(trace).to_dict()
+    for h in range(heads):
+        number = str(h + 1) if h else ""
+        parts = [part for part in drawing["data"] if part["xaxis"] == f"x{number}"]
+        assert {part["yaxis"] for part in parts} == {f"y{number}"}
+        numbers = parts[0]
+        np.testing.assert_array_equal(unpacked(numbers["z"]), where_seen(trace.of_head(h)))
+        assert (numbers["zmin"], numbers["zmax"], numbers["showscale"]) == (0, 100.0, False)
+        small = n > figures.NUMBERS_IN_SMALL_UP_TO
+        assert ("text" not in numbers) is small
+        assert len([part for part in parts if part["type"] == "heatmap"]) == (1 if small else 2)
+        domains = [drawing["layout"][f"{axis}{number}"]["domain"] for axis in ("xaxis", "yaxis")]
+        assert all(0 <= low < high <= 1 for low, high in domains)
+    numbers = ("", *map(str, range(2, heads + 1)))
+    places = {tuple(drawing["layout"][f"{axis}axis{h}"]["domain"][0] for axis in "xy") for h in numbers}
+    assert len(places) == heads
+    titles = [note["text"] for note in drawing["layout"]["annotations"]]
+    assert titles == [f"Head {h + 1}" for h in range(heads)]

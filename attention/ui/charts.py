@@ -33,7 +33,16 @@ def heatmaps(trace: Trace) -> None:
             alt=figures.described(trace, name),
         )
     if len(trace.heads) > 1:
-        st.markdown("#### All heads")
+        _all_heads(trace, ink, kind)
+
+
+def _all_heads(trace: Trace, ink: str, kind: str) -> None:
+    """The percentages of every head; folded up at first where there are so many keys that drawing them takes long."""
+    few = trace.experiment.n_keys <= figures.NUMBERS_UP_TO
+    place = st.expander("All heads", expanded=few, key=f"all_heads_open-{few}", on_change="rerun")
+    if not place.open:
+        return
+    with place:
         st.caption("The percentages of every head, on one scale.")
         st.plotly_chart(
             figures.all_heads(trace, ink),

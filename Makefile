@@ -40,8 +40,8 @@ lock: .venv/dev.stamp
 bench: browser .venv-bench/bench.stamp
 	@$(BIN)/python -m tests.bench
 
-# a class of 100 students, five minutes; one part of it: make load ARGS=students
-load: browser
+# a class of 100 students, eight minutes; one part of it: make load ARGS=students
+load: browser nginx
 	@$(BIN)/python -m tests.load $(ARGS)
 
 pictures: browser

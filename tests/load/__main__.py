@@ -17,9 +17,10 @@ from types import ModuleType
 
 from tests.bench import versions
 from tests.bench.figure import Figure
+from tests.deploy import exchange
 from tests.load import loop, memory, newcomers, peer, students
 
-PARTS: tuple[ModuleType, ...] = (students, newcomers, peer, memory, loop)
+PARTS: tuple[ModuleType, ...] = (students, newcomers, peer, memory, loop, exchange)
 RESULTS = Path(__file__).with_name("RESULTS.md")
 
 

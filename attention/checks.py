@@ -135,10 +135,7 @@ def by_multihead_attention(trace: Trace) -> Tensor | None:
     neutral = replace(model, heads=1, style="course", kv_heads=None, positions="none") == PLAIN
     if not neutral or model.is_rotary or model.groups < model.heads:
         return None
-    x = trace.encodings if trace.positioned is None else trace.positioned
-    y = x
-    if trace.key_encodings is not None:
-        y = trace.key_encodings if trace.key_positioned is None else trace.key_positioned
+    x, y = trace.attended
     masks = [head.mask if head.distances is None else float_mask(head.mask, head.distances) for head in heads]
 
     def computed(of: Sequence[HeadTrace], mask: Tensor, w_o: Tensor | None) -> Tensor:

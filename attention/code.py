@@ -16,19 +16,26 @@ in them: labels are string literals in one list, numbers are literals that read 
 
 from __future__ import annotations
 
-import math
 import textwrap
-from dataclasses import replace
 from itertools import pairwise
 from string import Template
 from typing import Any, Literal, get_args
 
-from torch import Tensor
-
-from attention import code_model, core, empty, masks
-from attention.code_parts import SHORTENED, WIDTH, Part, listed, setup, string, tensor
+from attention import code_model, masks
+from attention.code_parts import (
+    SHORTENED,
+    WIDTH,
+    Part,
+    checked,
+    fill_of,
+    listed,
+    mask_of,
+    of_empty,
+    setup,
+    string,
+    tensor,
+)
 from attention.experiment import Experiment
-from attention.modules import course_fill
 
 Dialect = Literal["course", "sdpa", "mha"]
 DIALECTS: tuple[Dialect, ...] = get_args(Dialect)
@@ -96,8 +103,8 @@ def notebook(experiment: Experiment) -> str:
     v4: Any = nbformat.v4  # its functions have no types
     if experiment.is_plain:
         checks = [
-            _checked(experiment, _sdpa(experiment, "by_sdpa"), "by_sdpa"),
-            _checked(experiment, _mha(experiment, "by_mha", "percents_by_mha"), "by_mha"),
+            checked(experiment, _sdpa(experiment, "by_sdpa"), "by_sdpa", "attention_scores"),
+            checked(experiment, _mha(experiment, "by_mha", "percents_by_mha"), "by_mha", "attention_scores"),
         ]
     else:
         checks = code_model.checks(experiment)
@@ -220,7 +227,7 @@ def _course(experiment: Experiment) -> list[Part]:
     """The course's class, then each of its steps by itself."""
     masked = experiment.mask != "none"
     cls, module = ("MaskedSelfAttention", "masked_self_attention") if masked else ("SelfAttention", "self_attention")
-    fill = _hidden(experiment)
+    fill = fill_of(experiment)
     parts = [
         setup(TITLE, functional=True),
         Part(
@@ -256,7 +263,7 @@ def _course(experiment: Experiment) -> list[Part]:
         Part(
             "Percentages",
             "Softmax turns each row into shares that are not negative and sum to 1: how much of each token's value a"
-            f" query takes.{_empty(experiment, 'the softmax gives 0 / 0, which is NaN, and so is the output')}",
+            f" query takes.{of_empty(experiment, 'the softmax gives 0 / 0, which is NaN, and so is the output')}",
             _PERCENTAGES,
         ),
         Part("Output", "Each row is the values, mixed in the proportions of its percentages.", _OUTPUT),
@@ -319,25 +326,9 @@ def _mask(experiment: Experiment) -> Part:
     else:
         why = f"The mask {masks.title(experiment.mask)}. True (here 1) = hidden:"
         why += " which keys (columns) each query (row) must not see."
-        rows = _mask_of(experiment).int().tolist()
+        rows = mask_of(experiment).int().tolist()
         code = tensor("mask", rows, "dtype=torch.bool", "device=device")
     return Part("Mask", why, f'{code}\nshow("mask", mask)')
-
-
-def _mask_of(experiment: Experiment) -> Tensor:
-    return masks.build(experiment.mask, experiment.n, experiment.n)
-
-
-def _empty(experiment: Experiment, so: str) -> str:
-    """What becomes of the rows that see no key, as a sentence with a space before it; nothing where each sees one."""
-    none = empty.words(_mask_of(experiment))
-    return f" {none}: {so}." if none else ""
-
-
-def _hidden(experiment: Experiment) -> str:
-    """What the code hides with: the course's -1e9 where that gives this experiment's numbers, else minus infinity."""
-    here = experiment if experiment.device == "cpu" else replace(experiment, device="cpu")  # it may be lacking here
-    return "-torch.inf" if course_fill(core.run(here)) == -math.inf else "-1e9"
 
 
 def _why_fill(experiment: Experiment, fill: str) -> str:
@@ -345,7 +336,7 @@ def _why_fill(experiment: Experiment, fill: str) -> str:
         return "What the mask hides becomes -1e9, and e to the power of that is 0."
     return (
         "What the mask hides becomes minus infinity, and e to the power of that is 0. The course's -1e9 would give"
-        f" other numbers here.{_empty(experiment, 'with -1e9 every key would get the same share there')}"
+        f" other numbers here.{of_empty(experiment, 'with -1e9 every key would get the same share there')}"
     )
 
 
@@ -358,7 +349,7 @@ def _sdpa(experiment: Experiment, output: str) -> Part:
         "PyTorch's scaled_dot_product_attention",
         "Everything from the scores to the output in one call, which shows only the last. It expects a batch: `[None]`"
         f" makes one of size 1, `[0]` undoes it.{opposite}"
-        f"{_empty(experiment, 'this kernel gives 0 there, where softmax gives NaN')}",
+        f"{of_empty(experiment, 'this kernel gives 0 there, where softmax gives NaN')}",
         _SDPA.substitute(output=output, arguments=arguments),
     )
 
@@ -370,24 +361,10 @@ def _mha(experiment: Experiment, output: str, percents: str) -> Part:
         "PyTorch's nn.MultiheadAttention",
         "Here with one head. It keeps the three weights stacked in one matrix, and multiplies the output by one more,"
         f" which is the identity here so that it changes nothing.{same}"
-        f"{_empty(experiment, 'called like this it gives NaN there; with need_weights=False, 0')}",
+        f"{of_empty(experiment, 'called like this it gives NaN there; with need_weights=False, 0')}",
         _MHA.substitute(
             d_model=experiment.d_model, output=output, percents=percents, mask=", attn_mask=mask" if masked else ""
         ),
-    )
-
-
-def _checked(experiment: Experiment, part: Part, output: str) -> Part:
-    """A kernel's part for the notebook, where there is an output to compare it with, in the rows that see a key."""
-    title, found = f"Check: {part.title}", empty.rows(_mask_of(experiment))
-    if len(found) == experiment.n:
-        return part._replace(title=title, why=f"{part.why} So there is nothing to compare.")
-    rows, left_out = ("[~mask.all(dim=1)]", " Such rows are left out of the comparison.") if found else ("", "")
-    code = f"{part.code}\ndifference = ({output} - attention_scores){rows}.abs().max()"
-    return part._replace(
-        title=title,
-        why=f"{part.why}{left_out} Rounded in another order, its last digits may differ.",
-        code=f'{code}\nshow("largest difference to attention_scores", difference)',
     )
 
 

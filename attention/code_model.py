@@ -5,16 +5,23 @@ All heads are computed side by side, in tensors with one dimension more. The par
 
 from __future__ import annotations
 
-from dataclasses import replace
 from string import Template
 
-import torch
-from torch import Tensor
-
-from attention import core, empty, grid, masks
-from attention.code_parts import SHORTENED, Part, listed, setup, string, tensor
+from attention import grid, masks
+from attention.code_parts import (
+    INFINITE,
+    SHORTENED,
+    Part,
+    checked,
+    fill_of,
+    listed,
+    mask_of,
+    of_empty,
+    setup,
+    string,
+    tensor,
+)
 from attention.experiment import LIMITS, Experiment, Matrix
-from attention.modules import COURSE_FILL
 from attention.positions import alibi_slopes
 
 TITLE = "Attention, number by number"
@@ -23,7 +30,7 @@ TITLE = "Attention, number by number"
 def course(experiment: Experiment) -> list[Part]:
     """Every step by itself; in the course's style its classes come first, and last everything in one call of them."""
     is_course = experiment.model.style == "course"
-    fill = _fill(experiment)
+    fill = fill_of(experiment) if is_course else INFINITE
     return [
         setup(TITLE, functional=True),
         *(_classes(experiment, fill) if is_course else []),
@@ -471,7 +478,7 @@ def _attended(experiment: Experiment, fill: str) -> list[Part]:
     why += " takes."
     if model.sink is not None:
         why += f" A sink, a score of {grid.plain(model.sink)} that belongs to no key, takes part and is dropped again."
-    why += _empty(experiment, "the softmax gives 0 / 0, which is NaN, and so is the output")
+    why += of_empty(experiment, "the softmax gives 0 / 0, which is NaN, and so is the output")
     percents = [*_softmax(experiment), 'show("attention_percents", attention_percents)']
     parts.append(Part("Percentages", why, "\n".join(percents)))
     code = f'attention_scores = torch.matmul(attention_percents, {v})\nshow("attention_scores", attention_scores)'
@@ -530,32 +537,8 @@ def _masked(experiment: Experiment) -> list[Part]:
     else:
         why = f"The mask {masks.title(experiment.mask)}. True (here 1) = hidden: which keys (columns) each query (row)"
         why += " must not see."
-        code = tensor("mask", _mask_of(experiment).int().tolist(), "dtype=torch.bool", "device=device")
+        code = tensor("mask", mask_of(experiment).int().tolist(), "dtype=torch.bool", "device=device")
     return [Part("Mask", why, f'{code}\nshow("mask", mask)')]
-
-
-def _mask_of(experiment: Experiment) -> Tensor:
-    return masks.build(experiment.mask, experiment.n, experiment.n_keys)
-
-
-def _empty(experiment: Experiment, so: str) -> str:
-    """What becomes of rows that see no key, as a sentence with a space before it; nothing where a sink is seen."""
-    none = "" if experiment.model.sink is not None else empty.words(_mask_of(experiment))
-    return f" {none}: {so}." if none else ""
-
-
-def _fill(experiment: Experiment) -> str:
-    """The course's -1e9 in its style where that gives the same numbers in every head, else minus infinity."""
-    if experiment.model.style != "course":
-        return "-torch.inf"
-    trace = core.run(replace(experiment, device="cpu"))  # the device may be lacking here
-    for head in trace.heads:
-        scores = next(s for s in (head.capped_scores, head.biased_scores, head.scores) if s is not None)
-        if not torch.equal(
-            core.softmax(scores.masked_fill(head.mask, COURSE_FILL), experiment.model.sink), head.weights
-        ):
-            return "-torch.inf"
-    return f"{COURSE_FILL:.0e}".replace("e+0", "e")
 
 
 # --- PyTorch's own kernels -------------------------------------------------------------------------------------------
@@ -592,7 +575,7 @@ def by_sdpa(experiment: Experiment, output: str = "output") -> Part:
         after = [f"{output} = W_o({joined})" if model.style == "paper" else f"{output} = {joined}"]
     why = "Everything from the scores to the output of each head in one call, which shows only the last. It expects a"
     why += f" batch: `[None]` makes one of size 1, `[0]` undoes it.{words}"
-    why += _empty(experiment, "this kernel gives 0 there, where softmax gives NaN")
+    why += of_empty(experiment, "this kernel gives 0 there, where softmax gives NaN")
     code = "\n".join([*before, line, *after, f'show("{output}", {output})'])
     return Part("PyTorch's scaled_dot_product_attention", why, code)
 
@@ -626,7 +609,7 @@ def by_mha(experiment: Experiment, output: str = "output", percents: str = "atte
         why += " It multiplies the output by one more, which is the identity here so that it changes nothing."
     else:
         why += " It multiplies the joined heads by `W_o`, as this model does."
-    why += words + _empty(experiment, "called like this it gives NaN there; with need_weights=False, 0")
+    why += words + of_empty(experiment, "called like this it gives NaN there; with need_weights=False, 0")
     code = "\n".join([*before, *made, f'show("{output}", {output})'])
     return Part("PyTorch's nn.MultiheadAttention", why, code)
 
@@ -649,20 +632,7 @@ def checks(experiment: Experiment) -> list[Part]:
     ours = "attention_scores" if _is_one(experiment) else "output"
     parts = []
     if not why_not_sdpa(experiment):
-        parts.append(_checked(experiment, by_sdpa(experiment, "by_sdpa"), "by_sdpa", ours))
+        parts.append(checked(experiment, by_sdpa(experiment, "by_sdpa"), "by_sdpa", ours))
     if not why_not_mha(experiment):
-        parts.append(_checked(experiment, by_mha(experiment, "by_mha", "percents_by_mha"), "by_mha", ours))
+        parts.append(checked(experiment, by_mha(experiment, "by_mha", "percents_by_mha"), "by_mha", ours))
     return parts
-
-
-def _checked(experiment: Experiment, part: Part, theirs: str, ours: str) -> Part:
-    title, found = f"Check: {part.title}", [] if experiment.model.sink is not None else empty.rows(_mask_of(experiment))
-    if len(found) == experiment.n:
-        return part._replace(title=title, why=f"{part.why} So there is nothing to compare.")
-    rows, left_out = ("[~mask.all(dim=1)]", " Such rows are left out of the comparison.") if found else ("", "")
-    code = f"{part.code}\ndifference = ({theirs} - {ours}){rows}.abs().max()"
-    return part._replace(
-        title=title,
-        why=f"{part.why}{left_out} Rounded in another order, its last digits may differ.",
-        code=f'{code}\nshow("largest difference to {ours}", difference)',
-    )

@@ -135,6 +135,12 @@ class HeadTrace:
     biased_scores: Tensor | None = None
     capped_scores: Tensor | None = None
 
+    @property
+    def last_scores(self) -> Tensor:
+        """n x m, the scores that the mask is laid on: the last ones that the model makes."""
+        before = self.scores if self.biased_scores is None else self.biased_scores
+        return before if self.capped_scores is None else self.capped_scores
+
 
 @dataclass(frozen=True)
 class Trace:
@@ -171,6 +177,14 @@ class Trace:
     def of_head(self, head: int) -> Trace:
         """The same trace, with another head shown."""
         return self if head == self.shown else replace(self, shown=head)
+
+    @property
+    def attended(self) -> tuple[Tensor, Tensor]:
+        """What queries are made of, n x d_model, and what keys and values are made of, m x d_model."""
+        x = self.encodings if self.positioned is None else self.positioned
+        if self.key_encodings is None:
+            return x, x
+        return x, self.key_encodings if self.key_positioned is None else self.key_positioned
 
     @property
     def blind(self) -> Tensor:
@@ -341,7 +355,7 @@ def decode(experiment: Experiment, dtype: torch.dtype = torch.float32) -> Iterat
     model, n = experiment.model, experiment.n
     x = _sequence(experiment, experiment.encodings, dtype).attended
     drawn = _weights(experiment, dtype)
-    mask = (masks.build(experiment.mask, n, n) | masks.causal(n)).to(x.device)
+    mask = masks.build(experiment.mask, n, n).to(x.device)  # later keys are not in the cache, whatever it says
     caches: list[list[_Kept]] = [[] for _ in drawn.heads]
     for t in range(n):
         heads = []

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from attention import core, empty, grid, steps
+from attention import core, empty, shown, steps
 from attention.core import HIDDEN, Trace
 from attention.modules import COURSE_FILL, is_of_the_course, module_of
 from attention.watch import RETURNED, WatchedLine, watch, watched
@@ -49,7 +49,7 @@ def of(trace: Trace) -> list[WatchedLine]:
     `core.one_head` and of what it calls, which is what made the worksheet's numbers.
     """
     mask = None if trace.experiment.mask == "none" else trace.head.mask
-    x, y = attended(trace)
+    x, y = trace.attended
     if is_of_the_course(trace):
         inputs = (x, y, y) if trace.experiment.crosses else (x,)
         return watch(module_of(trace), *inputs, mask)
@@ -57,14 +57,6 @@ def of(trace: Trace) -> list[WatchedLine]:
     w = Weights(head.w_q, head.w_k, head.w_v)
     followed: list[Callable[..., Any]] = [core.one_head, core.head_trace, core.attend, core.softmax]
     return watched(lambda: core.one_head(trace.experiment, trace.shown, x, y, w, head.mask), followed)
-
-
-def attended(trace: Trace) -> tuple[Tensor, Tensor]:
-    """What queries are made of, n x d_model, and what keys and values are made of, m x d_model."""
-    x = trace.encodings if trace.positioned is None else trace.positioned
-    if trace.key_encodings is None:
-        return x, x
-    return x, trace.key_encodings if trace.key_positioned is None else trace.key_positioned
 
 
 def title(trace: Trace) -> str:
@@ -125,7 +117,7 @@ def _words(trace: Trace, function: str, name: str) -> str:
         else "The cost of distance is added, so that a key farther away scores less.",
         "capped_scores": "No soft cap here: the scores are not held down."
         if model.soft_cap is None
-        else f"The soft cap holds the scores between −{_plain(model.soft_cap)} and {_plain(model.soft_cap)}: "
+        else f"The soft cap holds the scores between −{shown.plain(model.soft_cap)} and {shown.plain(model.soft_cap)}: "
         "small ones stay nearly as they are, large ones hardly grow.",
         "masked_scores": "Where the mask is True the score is replaced by the fill, so that the softmax gives that key "
         "0. Without a mask the scores stay as they are.",
@@ -149,11 +141,7 @@ def _scale(trace: Trace) -> str:
     if trace.experiment.model.scale == "none":
         return "This model does not scale: `scaled_sims` are the similarities, times 1."
     by = "1 over the square root of the numbers in an encoding" if trace.experiment.model.scale == "d_model" else ""
-    return f"Multiplied by {by or _plain(factor)}, this model's scale: `scaled_sims`."
-
-
-def _plain(x: float) -> str:
-    return grid.plain(x).replace("-", "−")
+    return f"Multiplied by {by or shown.plain(factor)}, this model's scale: `scaled_sims`."
 
 
 def cautions(trace: Trace) -> list[str]:

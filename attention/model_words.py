@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from attention import grid
+from attention import shown
 from attention.experiment import Experiment
 
 _POSITIONS = {
@@ -33,13 +33,9 @@ def parts(experiment: Experiment) -> list[str]:
         words.append(_POSITIONS[model.positions])
     if model.scale != "d_k":
         scale = model.scale
-        words.append(_SCALES[scale] if isinstance(scale, str) else f"scale {_number(scale)}")
+        words.append(_SCALES[scale] if isinstance(scale, str) else f"scale {shown.plain(scale)}")
     if model.soft_cap is not None:
-        words.append(f"soft cap {_number(model.soft_cap)}")
+        words.append(f"soft cap {shown.plain(model.soft_cap)}")
     if model.sink is not None:
-        words.append(f"sink {_number(model.sink)}")
+        words.append(f"sink {shown.plain(model.sink)}")
     return words
-
-
-def _number(x: float) -> str:
-    return grid.plain(x).replace("-", "−")

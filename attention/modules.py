@@ -101,8 +101,7 @@ def course_fill(trace: Trace) -> float:
     It will not do where the scores themselves come near -1e9, nor for a query that sees no key. Every head is asked.
     """
     for head in trace.heads:
-        scores = next(each for each in (head.capped_scores, head.biased_scores, head.scores) if each is not None)
-        by_the_course = softmax(scores.masked_fill(head.mask, COURSE_FILL), trace.experiment.model.sink)
+        by_the_course = softmax(head.last_scores.masked_fill(head.mask, COURSE_FILL), trace.experiment.model.sink)
         if not torch.equal(by_the_course, head.weights):
             return HIDDEN
     return COURSE_FILL

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from attention import grid
+
 NAMED = 3
 """Places that a sentence names one by one; of more, the rest are counted."""
 
@@ -14,6 +16,11 @@ def number(x: float, decimals: int = 4) -> str:
     if math.isnan(x):
         return "NaN"
     return "−∞" if x == -math.inf else f"{x:.{decimals}f}".replace("-", "−")
+
+
+def plain(x: float) -> str:
+    """A number as a person types it, with a real minus sign: 2 and not 2.0."""
+    return grid.plain(x).replace("-", "−")
 
 
 def percent(fraction: float, decimals: int = 2, unit: str = " %") -> str:

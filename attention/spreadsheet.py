@@ -6,12 +6,12 @@ import datetime
 import io
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from attention import labels, spreadsheet_model, steps
 from attention.core import Trace
 from attention.experiment import LIMITS
-from attention.spreadsheet_parts import LONGEST_SUM, NO_KEY, POWERS, Look, hatch, write_cells, write_headings
+from attention.spreadsheet_parts import LONGEST_SUM, NO_KEY, POWERS, Look, Place, hatch, write_cells, write_headings
 
 SHEET, TRANSPOSED = "Attention", "Transposed"
 
@@ -44,24 +44,6 @@ class TooManyCells(ValueError):
     def __init__(self, cells: int) -> None:
         self.cells = cells
         super().__init__(f"the workbook would have {cells:,} cells, more than {MOST_CELLS:,}")
-
-
-class _Block(NamedTuple):
-    """A matrix on the sheet: row and column of its first number, from 0, and its size. Titles are above and left."""
-
-    row: int
-    column: int
-    n: int
-    m: int
-
-    @property
-    def corners(self) -> tuple[int, int, int, int]:
-        """First row, first column, last row, last column."""
-        return self.row, self.column, self.row + self.n - 1, self.column + self.m - 1
-
-    def row_corners(self, i: int) -> tuple[int, int, int, int]:
-        """The same of its row i."""
-        return self.row + i, self.column, self.row + i, self.column + self.m - 1
 
 
 def workbook(trace: Trace) -> bytes:
@@ -102,7 +84,7 @@ def cells(trace: Trace) -> int:
 
 
 def _fill(book: Any, trace: Trace) -> None:
-    from xlsxwriter.utility import xl_range_abs, xl_rowcol_to_cell  # type: ignore[import-untyped]
+    from xlsxwriter.utility import xl_range_abs  # type: ignore[import-untyped]
 
     shown = {step.name: step for step in (*steps.PLAIN, POWERS)}
     tokens = [labels.shown(label, i, LIMITS.label_characters) for i, label in enumerate(trace.experiment.tokens)]
@@ -126,7 +108,7 @@ def _fill(book: Any, trace: Trace) -> None:
     if max(trace.experiment.n, trace.experiment.d_model) > LONGEST_SUM:
         _write_transposed(book, blocks, values)
     for name in _HIDES:
-        hatch(look, sheet, blocks[name], xl_rowcol_to_cell(blocks["mask"].row, blocks["mask"].column))
+        hatch(look, sheet, blocks[name], blocks["mask"].cell("", 0, 0))
     sheet.data_validation(*blocks["mask"].corners, {"validate": "list", "source": ["0", "1"]})
 
 
@@ -143,7 +125,7 @@ def _values(trace: Trace) -> dict[str, list[list[Any]]]:
     return values
 
 
-def _blocks(sizes: dict[str, tuple[int, int]]) -> dict[str, _Block]:
+def _blocks(sizes: dict[str, tuple[int, int]]) -> dict[str, Place]:
     """Where each matrix stands: places that lie below each other begin in the same column."""
     blocks = {}
     row = 3
@@ -152,34 +134,31 @@ def _blocks(sizes: dict[str, tuple[int, int]]) -> dict[str, _Block]:
         for place, name in enumerate(band):
             if name:
                 # a heading, the formula in words and the columns' names above; the rows' names to the left
-                blocks[name] = _Block(row + 3, column + 1, *sizes[name])
+                blocks[name] = Place(row + 3, column + 1, *sizes[name])
             widest = max(sizes[b[place]][1] for b in _BANDS if place < len(b) and b[place])
             column += widest + 2
         row += 3 + max(sizes[name][0] for name in band if name) + 1
     return blocks
 
 
-def _transposed(blocks: dict[str, _Block]) -> dict[str, _Block]:
+def _transposed(blocks: dict[str, Place]) -> dict[str, Place]:
     """Where the second factors of products stand once more, their columns as rows, on the second sheet."""
     places = {}
     row = 1
     for name in _FACTORS:
-        places[name] = _Block(row, 0, blocks[name].m, blocks[name].n)
+        places[name] = Place(row, 0, blocks[name].m, blocks[name].n)
         row += blocks[name].m + 2
     return places
 
 
-def _formulas(blocks: dict[str, _Block]) -> dict[str, Callable[[int, int], str]]:
+def _formulas(blocks: dict[str, Place]) -> dict[str, Callable[[int, int], str]]:
     """The formula of a cell, from 0, for each matrix that is computed."""
-    from xlsxwriter.utility import xl_range, xl_rowcol_to_cell
 
     def at(name: str, i: int, j: int) -> str:
-        cell: str = xl_rowcol_to_cell(blocks[name].row + i, blocks[name].column + j)
-        return cell
+        return blocks[name].cell("", i, j)
 
     def row(name: str, i: int) -> str:
-        cells: str = xl_range(*blocks[name].row_corners(i))
-        return cells
+        return blocks[name].line("", i)
 
     def unless_empty(formula: Callable[[int, int], str]) -> Callable[[int, int], str]:
         # the largest power of a row is 1, so the sum is 0 only where every key is hidden
@@ -189,7 +168,7 @@ def _formulas(blocks: dict[str, _Block]) -> dict[str, Callable[[int, int], str]]
         if blocks[left].m > LONGEST_SUM:
             # SUMPRODUCT pairs a row with a row; array formulas, which need not, differ between programs
             other = _transposed(blocks)[right]
-            return lambda i, j: f"=SUMPRODUCT({row(left, i)},{TRANSPOSED}!{xl_range(*other.row_corners(j))})"
+            return lambda i, j: f"=SUMPRODUCT({row(left, i)},{TRANSPOSED}!{other.line('', j)})"
         return lambda i, j: "=" + "+".join(f"{at(left, i, m)}*{at(right, m, j)}" for m in range(blocks[left].m))
 
     return {
@@ -207,9 +186,7 @@ def _formulas(blocks: dict[str, _Block]) -> dict[str, Callable[[int, int], str]]
     }
 
 
-def _write_transposed(book: Any, blocks: dict[str, _Block], values: dict[str, list[list[Any]]]) -> None:
-    from xlsxwriter.utility import xl_rowcol_to_cell
-
+def _write_transposed(book: Any, blocks: dict[str, Place], values: dict[str, list[list[Any]]]) -> None:
     sheet = book.add_worksheet(TRANSPOSED)
     number, bold = book.add_format({"num_format": "0.0000"}), book.add_format({"bold": True})
     for name, block in _transposed(blocks).items():
@@ -217,5 +194,5 @@ def _write_transposed(book: Any, blocks: dict[str, _Block], values: dict[str, li
         sheet.write_string(block.row - 1, block.column, title, bold)
         for i in range(block.n):
             for j in range(block.m):
-                cell = xl_rowcol_to_cell(blocks[name].row + j, blocks[name].column + i)
+                cell = blocks[name].cell("", j, i)
                 sheet.write_formula(block.row + i, block.column + j, f"={SHEET}!{cell}", number, values[name][j][i])

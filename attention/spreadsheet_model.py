@@ -19,6 +19,7 @@ from attention.spreadsheet_parts import (
     NO_KEY,
     POWERS,
     Look,
+    Place,
     add_sheet,
     hatch,
     write_cells,
@@ -49,41 +50,12 @@ _FACTORS = ("w_q", "w_k", "w_v", "v", "w_o")
 _EXCHANGED = " exchanged"
 
 
-class _Place(NamedTuple):
-    """A matrix on a sheet: row and column of its first number, from 0, and its size."""
-
-    sheet: str
-    row: int
-    column: int
-    n: int
-    m: int
-
-    @property
-    def corners(self) -> tuple[int, int, int, int]:
-        return self.row, self.column, self.row + self.n - 1, self.column + self.m - 1
-
-    def cell(self, sheet: str, i: int, j: int) -> str:
-        """The cell i, j as a formula on a sheet writes it."""
-        from xlsxwriter.utility import xl_rowcol_to_cell  # type: ignore[import-untyped]
-
-        return f"{self._on(sheet)}{xl_rowcol_to_cell(self.row + i, self.column + j)}"
-
-    def line(self, sheet: str, i: int) -> str:
-        """The row i as a formula on a sheet writes it."""
-        from xlsxwriter.utility import xl_range
-
-        return f"{self._on(sheet)}{xl_range(self.row + i, self.column, self.row + i, self.column + self.m - 1)}"
-
-    def _on(self, sheet: str) -> str:
-        return "" if sheet == self.sheet else f"'{self.sheet}'!"
-
-
 class _Sheet(NamedTuple):
     """A sheet to be written: the trace that shows its head, and where its matrices stand, by their steps' names."""
 
     name: str
     view: Trace
-    places: dict[str, _Place]
+    places: dict[str, Place]
     values: dict[str, list[list[Any]]]
 
 
@@ -124,7 +96,7 @@ def _sheet(name: str, view: Trace, bands: tuple[tuple[str, ...], ...]) -> _Sheet
         column = 0
         for place, step in enumerate(band):
             # a heading, the formula in words and the columns' names above; the rows' names to the left
-            places[step] = _Place(name, row + 3, column + 1, len(values[step]), len(values[step][0]))
+            places[step] = Place(row + 3, column + 1, len(values[step]), len(values[step][0]), name)
             column += max(len(values[b[place]][0]) for b in bands if place < len(b)) + 2 if step in present else 0
         row += 3 + max((len(values[step]) for step in band), default=-4) + 1
     return _Sheet(name, view, places, values)
@@ -170,7 +142,7 @@ def _of_inputs(on: _Sheet) -> dict[str, Formula]:
     return found
 
 
-def _sum(sheet: str, one: _Place, other: _Place) -> Formula:
+def _sum(sheet: str, one: Place, other: Place) -> Formula:
     return lambda i, j: f"={one.cell(sheet, i, j)}+{other.cell(sheet, i, j)}"
 
 
@@ -237,18 +209,18 @@ def _of_the_rest(on: _Sheet, heads: list[_Sheet]) -> dict[str, Formula]:
     return found | _exchanges(on)
 
 
-def _same(sheet: str, place: _Place) -> Formula:
+def _same(sheet: str, place: Place) -> Formula:
     return lambda i, j: f"={place.cell(sheet, i, j)}"
 
 
 def _exchanges(on: _Sheet) -> dict[str, Formula]:
-    def exchanged(place: _Place) -> Formula:
+    def exchanged(place: Place) -> Formula:
         return lambda i, j: f"={place.cell(on.name, j, i)}"
 
     return {name + _EXCHANGED: exchanged(place) for name, place in on.places.items() if name + _EXCHANGED in on.places}
 
 
-def _product(on: _Sheet, left: _Place, right: str) -> Formula:
+def _product(on: _Sheet, left: Place, right: str) -> Formula:
     """Rows of the left times columns of the right one, which stands on the same sheet."""
     sheet = on.name
     other = on.places.get(right + _EXCHANGED)
@@ -302,7 +274,7 @@ def _write(book: Any, made: _Sheet, formulas: dict[str, Formula]) -> None:
         write_headings(look, sheet, place, f"{title} ({step.course})" if step.course else title, formula, rows, columns)
         write_cells(look, sheet, place, name, made.values[name], formulas.get(name))
         if not name.endswith(_EXCHANGED):
-            from xlsxwriter.utility import xl_range_abs
+            from xlsxwriter.utility import xl_range_abs  # type: ignore[import-untyped]
 
             cells = f"='{made.name}'!{xl_range_abs(*place.corners)}"
             book.define_name(defined_name(made.view, name), cells)

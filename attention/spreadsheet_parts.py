@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, NamedTuple
 
 from attention import steps
 
@@ -15,19 +15,34 @@ NO_KEY = "no key"
 POWERS = steps.Step("powers", "Powers", "", "queries", "keys")
 
 
-class Place(Protocol):
-    """Where a matrix stands: row and column of its first number, from 0."""
+class Place(NamedTuple):
+    """A matrix on a sheet: row and column of its first number, from 0, its size, and the sheet's name if it matters."""
 
-    @property
-    def row(self) -> int: ...
-
-    @property
-    def column(self) -> int: ...
+    row: int
+    column: int
+    n: int
+    m: int
+    sheet: str = ""
 
     @property
     def corners(self) -> tuple[int, int, int, int]:
         """First row, first column, last row, last column."""
-        ...
+        return self.row, self.column, self.row + self.n - 1, self.column + self.m - 1
+
+    def cell(self, on: str, i: int, j: int) -> str:
+        """The cell i, j as a formula on a sheet writes it."""
+        from xlsxwriter.utility import xl_rowcol_to_cell  # type: ignore[import-untyped]
+
+        return f"{self._from(on)}{xl_rowcol_to_cell(self.row + i, self.column + j)}"
+
+    def line(self, on: str, i: int) -> str:
+        """The row i as a formula on a sheet writes it."""
+        from xlsxwriter.utility import xl_range
+
+        return f"{self._from(on)}{xl_range(self.row + i, self.column, self.row + i, self.column + self.m - 1)}"
+
+    def _from(self, on: str) -> str:
+        return "" if on == self.sheet else f"'{self.sheet}'!"
 
 
 def add_sheet(book: Any, name: str) -> Any:

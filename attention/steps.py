@@ -7,8 +7,9 @@ from typing import Literal, NamedTuple
 
 from torch import Tensor
 
-from attention import grid, labels, masks
+from attention import grid, labels, masks, shown
 from attention.core import Trace
+from attention.positions import alibi_slopes
 
 Axis = Literal["queries", "keys", "dimensions", "head", "joined"]
 Unit = Literal["number", "fraction", "hidden"]
@@ -124,13 +125,19 @@ def before_the_mask(trace: Trace) -> str:
 
 def formula(trace: Trace, name: str) -> str:
     """What a step is computed from, in one line, with this experiment's own numbers."""
+    return formulas(trace)[name]
+
+
+def formulas(trace: Trace) -> dict[str, str]:
+    """The same of every step there is, by its name; what a trace does not have means nothing."""
     experiment, model = trace.experiment, trace.experiment.model
     given = "encodings" if trace.positioned is None else "encodings with positions"
-    keys = "" if not experiment.crosses else "second "
+    answers = _second(trace) if experiment.crosses else given
     drawn = "given by hand" if experiment.weights is not None else ""
     turned = "rotated " if model.is_rotary else ""
+    cap = "" if model.soft_cap is None else shown.plain(model.soft_cap)
     last = {"scores": "scores", "biased_scores": "scores less distances", "capped_scores": "capped scores"}
-    formulas = {
+    return {
         "encodings": "what you typed",
         "positions": _positions(trace),
         "positioned": "encodings + positions",
@@ -141,26 +148,25 @@ def formula(trace: Trace, name: str) -> str:
         "w_k": drawn or _drawn(trace, "w_k"),
         "w_v": drawn or _drawn(trace, "w_v"),
         "q": f"{given} × W_q transposed",
-        "k": f"{keys}{given} × W_k transposed" if not keys else f"{_second(trace)} × W_k transposed",
-        "v": f"{given} × W_v transposed" if not keys else f"{_second(trace)} × W_v transposed",
+        "k": f"{answers} × W_k transposed",
+        "v": f"{answers} × W_v transposed",
         "rotated_q": _rotation(trace),
         "rotated_k": _rotation(trace),
         "similarities": f"{turned}queries × {turned}keys transposed",
         "scores": f"similarities {_scale(trace)}, before the mask",
         "distances": f"−{_slope(trace)} × distance of query and key",
         "biased_scores": "scores + distances",
-        "capped_scores": f"{_plain(model.soft_cap)} tanh(score ÷ {_plain(model.soft_cap)})",
+        "capped_scores": f"{cap} tanh(score ÷ {cap})",
         "mask": f"True = hidden; {'nothing is' if experiment.mask == 'none' else masks.title(experiment.mask)}",
         "masked_scores": f"{last[before_the_mask(trace)]}; a hidden one becomes −∞",
         "weights": "softmax of each row; sums to 100 % before rounding"
         if model.sink is None
-        else f"softmax of each row beside a sink of {_plain(model.sink)}, which takes the rest of 100 %",
+        else f"softmax of each row beside a sink of {shown.plain(model.sink)}, which takes the rest of 100 %",
         "output": "percentages × values",
         "joined": f"the outputs of the {len(trace.heads)} heads side by side",
         "w_o": "drawn last",
         "projected": "heads joined × W_o transposed",
     }
-    return formulas[name]
 
 
 def _second(trace: Trace) -> str:
@@ -175,10 +181,9 @@ def _drawn(trace: Trace, name: str) -> str:
         return {"w_q": f"drawn from seed {trace.experiment.seed}", "w_k": "drawn next", "w_v": last}[name]
     if model.style == "course":
         return f"drawn from seed {trace.experiment.seed}, head by head: number {3 * head + 'qkv'.index(name[-1]) + 1}"
-    group = model.group(head)
-    whose = f"key and value head {group + 1}" if name != "w_q" and model.groups < model.heads else f"head {head + 1}"
-    if name == "w_q" or model.groups == model.heads:
-        whose = f"head {head + 1}"
+    whose = f"head {head + 1}"
+    if name != "w_q" and model.groups < model.heads:
+        whose = f"key and value head {model.group(head) + 1}"
     return f"the columns of {whose} in all heads' {name[0].upper()}{name[1:]}, from seed {trace.experiment.seed}"
 
 
@@ -199,17 +204,11 @@ def _scale(trace: Trace) -> str:
     if model.scale == "none":
         return "as they are"
     if isinstance(model.scale, float):
-        return f"× {_plain(model.scale)}"
+        return f"× {shown.plain(model.scale)}"
     d = d_k if model.scale == "d_k" else d_model
     root = math.isqrt(d)
     return f"÷ {root if root * root == d else f'√{d}'}"
 
 
 def _slope(trace: Trace) -> str:
-    from attention.positions import alibi_slopes
-
-    return _plain(alibi_slopes(len(trace.heads))[trace.shown])
-
-
-def _plain(x: float | None) -> str:
-    return "" if x is None else grid.plain(x).replace("-", "−")
+    return shown.plain(alibi_slopes(len(trace.heads))[trace.shown])

@@ -36,8 +36,7 @@ def draw(seed: int, d_model: int, device: str = "cpu") -> Weights:
 
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.Linear.html
     """
-    generator = torch.Generator().manual_seed(seed)
-    return Weights(*(_linear_weight(d_model, d_model, generator).to(device) for _ in range(3)))
+    return _three(d_model, torch.Generator().manual_seed(seed), device)
 
 
 def of(experiment: Experiment) -> Parameters:
@@ -52,8 +51,7 @@ def of(experiment: Experiment) -> Parameters:
         return Parameters((Weights(*given),), None)
     generator = torch.Generator().manual_seed(experiment.seed)
     if model.style == "course":
-        drawn = [[_linear_weight(d_model, d_model, generator).to(device) for _ in range(3)] for _ in range(model.heads)]
-        return Parameters(tuple(Weights(*head) for head in drawn), None)
+        return Parameters(tuple(_three(d_model, generator, device) for _ in range(model.heads)), None)
     d_head = model.d_head(d_model)
     sizes = (d_model, model.groups * d_head, model.groups * d_head)
     q, k, v = (_linear_weight(rows, d_model, generator).to(device) for rows in sizes)
@@ -75,6 +73,10 @@ def drawn_before(experiment: Experiment, name: str, head: int) -> int:
     rows = (d_model, model.groups * d_head, model.groups * d_head)
     first = {"w_q": head, "w_o": 0}.get(name, model.group(head))
     return (sum(rows[:place]) + first * d_head) * d_model
+
+
+def _three(d_model: int, generator: torch.Generator, device: str) -> Weights:
+    return Weights(*(_linear_weight(d_model, d_model, generator).to(device) for _ in range(3)))
 
 
 def _linear_weight(rows: int, d_model: int, generator: torch.Generator) -> Tensor:

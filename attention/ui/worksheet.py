@@ -97,7 +97,7 @@ def payload(trace: Trace, stale: bool = False, pinned: str | None = None, stroke
     experiment = trace.experiment
     axes = steps.headings(trace)
     whole = steps.whole(trace)
-    present = steps.of(trace)
+    present, formulas = steps.of(trace), steps.formulas(trace)
     matrices = [steps.matrix(trace, step.name) for step in present]
     # what was computed in float32, to the last bit; the browser rounds for the eye only
     block = torch.cat([m.reshape(-1).to("cpu", torch.float32) for m in matrices]).numpy().tobytes()
@@ -107,7 +107,7 @@ def payload(trace: Trace, stale: bool = False, pinned: str | None = None, stroke
             step.name: {
                 "title": step.title,
                 "course": step.course,
-                "formula": steps.formula(trace, step.name),
+                "formula": formulas[step.name],
                 "rows": step.rows,
                 "columns": step.columns,
                 "unit": step.unit,

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from attention import arithmetic, steps
 from attention.core import Trace, softmax, turned
-from attention.experiment import ExperimentError
+from attention.experiment import LIMITS, ExperimentError
 from attention.positions import BASE
 from attention.weights import drawn_before
 
@@ -270,14 +270,30 @@ class Derivation:
 
 def name(step: str, row: int, col: int, head: int = 0) -> str:
     """A cell's name in links: "weights.1.0", and of the second head "h2.weights.1.0"."""
-    return f"{f'h{head + 1}.' if head and step in steps.OF_A_HEAD else ''}{step}.{row}.{col}"
+    return of_head(f"{step}.{row}.{col}", head)
+
+
+# spelled out, so that no text from outside is ever taken for a number
+_HEADS = {f"h{head + 1}": head for head in range(1, LIMITS.heads)}
+
+
+def of_head(cell: str, head: int) -> str:
+    """The name in links of a cell that its head's worksheet calls "weights.1.0"."""
+    return f"h{head + 1}.{cell}" if head and cell.partition(".")[0] in steps.OF_A_HEAD else cell
+
+
+def head_of(cell: str) -> int | None:
+    """The head, from 0, that a cell's name in links means; None for a step that no head has for itself."""
+    first = cell.partition(".")[0]
+    return 0 if first in steps.OF_A_HEAD else _HEADS.get(first)
 
 
 def named(trace: Trace, text: str) -> Cell:
     """The cell that a link's text names. Raises ExperimentError unless the trace has it."""
-    head, prefix, rest = 0, text.partition(".")[0], text
-    if prefix in (f"h{i + 1}" for i in range(1, len(trace.heads))):
-        head, rest = int(prefix[1:]) - 1, text.partition(".")[2]
+    prefix, _, behind = text.partition(".")
+    head, rest = _HEADS.get(prefix, 0), behind if prefix in _HEADS else text
+    if head >= len(trace.heads):
+        head, rest = 0, text
     step, _, place = rest.partition(".")
     row, _, col = place.partition(".")
     known = sources(trace)

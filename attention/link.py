@@ -149,8 +149,8 @@ def read(text: str) -> tuple[Experiment, list[Problem]]:
     _one("cell", given, problems, "nothing is pinned")
     if _is_of_this_version(given, problems):
         content = _unpacked(given, problems)
-        experiment = _with_tokens(experiment, content, problems)
-        experiment = _with_keys(experiment, content, problems)
+        experiment = _with_sequence(experiment, content, problems, _FIRST)
+        experiment = _with_sequence(experiment, content, problems, _SECOND)
         experiment = _with_model(experiment, given, problems)
         experiment = _with_weights(experiment, content, problems)
     return experiment, problems
@@ -351,54 +351,55 @@ def _bytes(text: str) -> bytes:
     return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
 
 
-def _with_tokens(experiment: Experiment, given: Given, problems: list[Problem]) -> Experiment:
-    used = "the lesson's tokens and encodings are used"
-    labels = given.get("t", [])
-    if "x" not in given:
+class _Sequence(NamedTuple):
+    """How a link writes a sequence, and what is said of it: parameters, fields' names begin with `of`, nouns, words."""
+
+    labels: str
+    numbers: str
+    of: str
+    tokens: str
+    encodings: str
+    alone: str
+    token: str
+    used: str
+
+
+_FIRST = _Sequence(
+    "t", "x", "", "tokens", "encodings", "come without encodings", "", "the lesson's tokens and encodings are used"
+)
+_SECOND = _Sequence(
+    "kt", "kx", "key_", *("second sequence",) * 2, "has tokens without encodings", "second sequence, ", "it is left out"
+)
+
+
+def _with_sequence(experiment: Experiment, given: Given, problems: list[Problem], how: _Sequence) -> Experiment:
+    """The experiment with a link's tokens and encodings, of the second sequence as wide as the first ones."""
+    labels = given.get(how.labels, [])
+    if how.numbers not in given:
         if labels:
-            problems.append(Problem("tokens", "come without encodings", None, used))
+            problems.append(Problem(how.tokens, how.alone, None, how.used))
         return experiment
-    x = _one("x", given, problems, used, "encodings")
+    x = _one(how.numbers, given, problems, how.used, how.encodings)
     if x is None:
         return experiment
     try:
-        encodings = _matrix("encodings", x)
+        encodings = _matrix(f"{how.of}encodings", x)
         # sizes first: labels that are too many are not looked at
-        experiment = replace(experiment, tokens=("",) * (len(labels) or len(encodings)), encodings=encodings)
+        sizes: dict[str, Any] = {f"{how.of}tokens": ("",) * (len(labels) or len(encodings))}
+        sizes[f"{how.of}encodings"] = encodings
+        experiment = replace(experiment, **sizes)
     except ExperimentError as error:
-        problems.append(_problem(error, used))
-        return experiment
-    return replace(experiment, tokens=tuple(_label(t, i, problems) for i, t in enumerate(labels)) or experiment.tokens)
-
-
-def _with_keys(experiment: Experiment, given: Given, problems: list[Problem]) -> Experiment:
-    """The same with the second sequence, which must be as wide as the first."""
-    used = "it is left out"
-    labels = given.get("kt", [])
-    if "kx" not in given:
-        if labels:
-            problems.append(Problem("second sequence", "has tokens without encodings", None, used))
-        return experiment
-    x = _one("kx", given, problems, used, "second sequence")
-    if x is None:
-        return experiment
-    try:
-        encodings = _matrix("key_encodings", x)
-        experiment = replace(experiment, key_tokens=("",) * (len(labels) or len(encodings)), key_encodings=encodings)
-    except ExperimentError as error:
-        problems.append(_problem(error, used))
+        problems.append(_problem(error, how.used))
         return experiment
     if not labels:
         return experiment
-    return replace(experiment, key_tokens=tuple(_label(t, i, problems, _SECOND) for i, t in enumerate(labels)))
+    read: dict[str, Any] = {f"{how.of}tokens": tuple(_label(t, i, problems, how.token) for i, t in enumerate(labels))}
+    return replace(experiment, **read)
 
 
 def _decoded(value: str) -> str:
     """A value as text, in which halves of characters are let through. Raises UnicodeError where it is not UTF-8."""
     return value.encode("utf-8", "surrogateescape").decode("utf-8", "surrogatepass")
-
-
-_SECOND = "second sequence, "
 
 
 def _label(value: str, position: int, problems: list[Problem], of: str = "") -> str:

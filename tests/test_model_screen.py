@@ -101,6 +101,16 @@ def test_a_pinned_cell_of_a_head_is_explained_and_lit_there():
     assert "### Head 2, Scores: query 2, key 1" in [each.value for each in visitor.markdown]
 
 
+@pytest.mark.parametrize(
+    "cell", ["h0.weights.1.0", "h3.weights.1.0", "h9.scores.0.0", "h²", "h" + "9" * 5000, "h1.weights.1.0"]
+)
+def test_a_cell_of_a_head_that_is_not_there_pins_nothing_and_shows_the_first_head(cell: str):
+    visitor = opened(heads="2", cell=cell, v="1")
+    assert_shows(visitor, replace(LESSON, model=Model(heads=2)))
+    assert sent(visitor)["pinned"] is None
+    assert [notice[:15] for notice in notices(visitor)] == ["The link's cell"]
+
+
 def test_joined_outputs_lead_back_to_the_head_that_they_are_from():
     visitor = opened(heads="2", cell="joined.1.3", v="1")
     assert "### Heads joined: token 2, h2 d2" in [each.value for each in visitor.markdown]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable, Mapping
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -14,7 +15,7 @@ from attention.core import Trace
 from attention.experiment import LIMITS, Experiment
 from attention.fingerprint import fingerprint
 from attention.grid import Grid
-from attention.ui import state
+from attention.ui import keeper, state
 
 NARROW = 4
 """Dimensions up to which the grid is no wider than its columns."""
@@ -264,6 +265,20 @@ def proof(trace: Trace, stale: bool) -> None:
             help=_details(agreement) if agreement.differences and not math.isnan(agreement.float64.absolute) else None,
         )
         fingerprint_line(trace)
+
+
+def topic(label: str, topics: Mapping[str, Callable[[Trace], None]], key: str) -> Callable[[Trace], None]:
+    """What a page shows of its topics, by what a person picks; it stays picked while they look at other pages."""
+    names = list(topics)
+    picked = st.segmented_control(label, names, default=names[0], required=True, key=key, persist_state="session")
+    return topics[picked]
+
+
+def ending(now: state.Current, trace: Trace, page: str) -> None:
+    """What a page ends with: the experiment's fingerprint, the link to it, and what the browser keeps of it."""
+    fingerprint_line(trace)
+    copy_link(now, page)
+    keeper.keep(trace)
 
 
 def fingerprint_line(trace: Trace) -> None:

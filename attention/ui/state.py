@@ -18,12 +18,11 @@ import streamlit as st
 from attention import devices, files, grid, history, lessons, link, masks
 from attention.core import Trace
 from attention.experiment import Experiment, ExperimentError, Matrix
-from attention.explain import named
+from attention.explain import head_of, named, of_head
 from attention.grid import Grid
 from attention.history import Document, History
 from attention.model import PLAIN, Model
 from attention.paste import PasteError
-from attention.steps import OF_A_HEAD
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -473,10 +472,7 @@ def trail() -> tuple[str, ...]:
 def pin_from_worksheet() -> None:
     """A person pinned another cell on the worksheet, or unpinned the one that was."""
     cell = st.session_state.worksheet["pin"]
-    step, _, place = str(cell or "").partition(".")
-    shown = st.session_state.get("head") or 0
-    prefix = f"h{shown + 1}." if shown and step in OF_A_HEAD else ""
-    st.session_state.trail = (f"{prefix}{step}.{place}",) if cell else ()
+    st.session_state.trail = (of_head(str(cell), st.session_state.get("head") or 0),) if cell else ()
 
 
 def follow() -> None:
@@ -508,11 +504,9 @@ def pin(cell: str) -> None:
 
 def _show_head_of(cell: str) -> None:
     """A cell of a head is shown on that head's worksheet."""
-    prefix, _, rest = cell.partition(".")
-    if prefix[:1] == "h" and prefix[1:].isdecimal():
-        st.session_state.head = int(prefix[1:]) - 1
-    elif prefix in OF_A_HEAD and rest:
-        st.session_state.head = 0
+    head = head_of(cell)
+    if head is not None:
+        st.session_state.head = head
 
 
 def _exists(trace: Trace, cell: str) -> bool:

@@ -3,7 +3,7 @@
 import streamlit as st
 
 from attention.core import run
-from attention.ui import cases, keeper, laboratory, parts, state
+from attention.ui import cases, laboratory, parts, state
 
 now = state.current()
 trace = run(now.experiment)
@@ -16,21 +16,12 @@ st.caption(
 parts.notices()
 parts.problems(now)
 cases.plain_note(now.experiment)
-topic = st.segmented_control(
-    "What can go wrong",
-    list(laboratory.TOPICS),
-    default=next(iter(laboratory.TOPICS)),
-    required=True,
-    key="lab-topic",
-    persist_state="session",
-)
+draw = parts.topic("What can go wrong", laboratory.TOPICS, "lab-topic")
 plain = run(now.experiment.plain())
 if not plain.head.mask.any():
     st.info(
         "This experiment's mask hides nothing, so many mistakes leave no trace. Pick causal at the left to see them."
     )
-laboratory.TOPICS[topic](plain)
-parts.fingerprint_line(trace)
-parts.copy_link(now, "what_can_go_wrong")
-keeper.keep(trace)
+draw(plain)
+parts.ending(now, trace, "what_can_go_wrong")
 st.page_link("pages/learn/worksheet.py", label="Back to the worksheet", icon=":material/grid_on:")

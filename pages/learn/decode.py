@@ -4,7 +4,7 @@ import streamlit as st
 
 from attention import stories
 from attention.core import run
-from attention.ui import decode, keeper, parts, state
+from attention.ui import decode, parts, state
 
 now = state.current()
 trace = run(now.experiment)
@@ -17,9 +17,7 @@ if now.experiment.crosses:
 if now.experiment.mask != "causal":
     st.caption("What is not written yet cannot be seen: later keys are hidden here, whatever the worksheet's mask is.")
 decode.show(stories.writing(now.experiment))
-parts.fingerprint_line(trace)
-parts.copy_link(now, "decode")
-keeper.keep(trace)
+parts.ending(now, trace, "decode")
 with st.container(horizontal=True):
     st.page_link("pages/learn/worksheet.py", label="Back to the worksheet", icon=":material/grid_on:")
     st.page_link("pages/check/what_can_go_wrong.py", label="More that can go wrong", icon=":material/science:")

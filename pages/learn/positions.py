@@ -3,7 +3,7 @@
 import streamlit as st
 
 from attention.core import run
-from attention.ui import keeper, parts, positions, state
+from attention.ui import parts, positions, state
 
 now = state.current()
 trace = run(now.experiment)
@@ -14,16 +14,6 @@ parts.problems(now)
 positions.choose(now.experiment)
 if now.experiment.crosses:
     st.caption("Two sequences are on the worksheet. Where tokens are repeated or shuffled, the first one stands alone.")
-topic = st.segmented_control(
-    "What to look at",
-    list(positions.TOPICS),
-    default=next(iter(positions.TOPICS)),
-    required=True,
-    key="positions-topic",
-    persist_state="session",
-)
-positions.TOPICS[topic](trace)
-parts.fingerprint_line(trace)
-parts.copy_link(now, "positions")
-keeper.keep(trace)
+parts.topic("What to look at", positions.TOPICS, "positions-topic")(trace)
+parts.ending(now, trace, "positions")
 st.page_link("pages/learn/worksheet.py", label="Back to the worksheet", icon=":material/grid_on:")

@@ -4,7 +4,7 @@ import streamlit as st
 
 from attention import lines
 from attention.core import run
-from attention.ui import keeper, parts, state, stepper
+from attention.ui import parts, state, stepper
 
 now = state.current()
 trace = run(now.experiment)
@@ -19,7 +19,5 @@ parts.problems(now)
 for words in lines.cautions(trace):
     st.warning(words)
 stepper.show(trace)
-parts.fingerprint_line(trace)
-parts.copy_link(now, "step_by_step")
-keeper.keep(trace)
+parts.ending(now, trace, "step_by_step")
 st.page_link("pages/learn/worksheet.py", label="Back to the worksheet", icon=":material/grid_on:")

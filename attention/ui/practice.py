@@ -26,6 +26,7 @@ def keep() -> None:
         data={
             "fresh": practice_state.is_fresh(),
             "progress": progress.to_json(practice_state.so_far()),
+            "changes": practice_state.changes(),
             "copy": copied and {"turn": copied.turn, "text": copied.key},
             "focus": focus and {"turn": focus.turn, "key": focus.key},
         },

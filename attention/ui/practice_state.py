@@ -42,6 +42,7 @@ class Session:
     serial     grows with each set of questions, so that each has fresh widgets
     marking    how the last answer, `texts`, was marked
     progress   what the browser keeps; heard says that the browser has told it, or that it is told no more
+    changes    grows with each change of progress that was made on this page, and not told by the browser
     from_link  a link brought the questions
     turn       grows with each focus and each copy
     """
@@ -53,6 +54,7 @@ class Session:
     texts: tuple[str, ...] = ()
     progress: Progress = field(default_factory=Progress)
     heard: bool = False
+    changes: int = 0
     from_link: bool = False
     notices: tuple[str, ...] = ()
     turn: int = 0
@@ -210,7 +212,7 @@ def _answered(before: Session, after: Round) -> Session:
     elif after.attempt.tries > before.round.attempt.tries:
         kept = kept.missed()
     kept = kept.with_set(practice.write(after.practice), after.outcomes)
-    return replace(before, round=after, progress=kept, heard=True)
+    return replace(before, round=after, progress=kept, heard=True, changes=before.changes + 1)
 
 
 # --- what the browser keeps -----------------------------------------------------------------------------------------
@@ -246,9 +248,14 @@ def restore() -> None:
         _set_controls(wanted)
 
 
+def changes() -> int:
+    """How often the progress was changed on this page: what the browser told is no news to it."""
+    return session().changes
+
+
 def forget() -> None:
     """Nothing is kept any more."""
-    _keep(replace(session(), progress=Progress(), heard=True))
+    _keep(replace(session(), progress=Progress(), heard=True, changes=session().changes + 1))
 
 
 def _parameters(query: str) -> dict[str, list[str]]:

@@ -4,6 +4,7 @@ const KEY = "attention-workbench-practice";
 let tell = () => {}; // hands what is kept to the page on screen
 let turned = 0; // the last time that the keyboard was moved
 let copied = 0;
+let saved = 0; // the last change of this page that is kept
 
 function stored() {
   try {
@@ -28,8 +29,11 @@ window.addEventListener("storage", (event) => {
 
 export default function ({ data, setTriggerValue }) {
   tell = (text) => setTriggerValue("restore", text);
-  if (!data.fresh) store(data.progress);
-  else if (stored()) tell(stored());
+  // only what was done on this page is stored: an answer to what another tab told may come late, and would undo what was
+  // done there since
+  if (!data.fresh && data.changes > saved) store(data.progress);
+  saved = data.changes;
+  if (data.fresh && stored()) tell(stored());
   if (data.copy && data.copy.turn !== copied) navigator.clipboard?.writeText(data.copy.text).catch(() => {});
   copied = data.copy?.turn ?? 0;
   if (data.focus && data.focus.turn > turned) focusOn(data.focus.key);

@@ -13,7 +13,7 @@ from torch import Tensor
 from attention import arithmetic, steps
 from attention.core import Trace, softmax, turned
 from attention.experiment import LIMITS, ExperimentError
-from attention.positions import BASE
+from attention.positions import frequency
 from attention.weights import drawn_before
 
 FROM_PERCENTAGES = ("weights", "output", "joined", "projected")
@@ -189,7 +189,7 @@ class Derivation:
         """By how much a pair is turned: the row's position times base^(-2i / d) for pair i."""
         d, rotary = self.trace.head.q.shape[-1], self.trace.experiment.model.positions
         pair = self.col % (d // 2) if rotary == "rotary.half" else self.col // 2
-        return float(self.row * BASE ** (-2 * pair / d))
+        return self.row * frequency(pair, d)
 
     @property
     def turned_up(self) -> bool:

@@ -109,12 +109,17 @@ class Model:
         """The nearest model that encodings of d_model numbers can have: fewer heads, and no rotation of odd pairs."""
         fitting = self
         if self.style == "paper" and d_model % self.heads:
-            heads = max(h for h in range(1, self.heads) if d_model % h == 0)
+            heads = max(h for h in dividing(d_model) if h < self.heads)
             kv_heads = self.kv_heads if self.kv_heads and heads % self.kv_heads == 0 else None
             fitting = replace(self, heads=heads, kv_heads=kv_heads)
         if fitting.is_rotary and fitting.d_head(d_model) % 2:
             fitting = replace(fitting, positions="none")
         return fitting
+
+
+def dividing(d_model: int) -> tuple[int, ...]:
+    """The numbers of heads among which d_model numbers can be split evenly."""
+    return tuple(heads for heads in range(1, LIMITS.heads + 1) if d_model % heads == 0)
 
 
 def _check_whole(field: str, value: object, most: int) -> None:

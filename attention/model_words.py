@@ -5,6 +5,15 @@ from __future__ import annotations
 from attention import shown
 from attention.experiment import Experiment
 
+TITLES = {
+    "none": "none",
+    "sinusoidal": "sinusoidal",
+    "learned": "learned",
+    "rotary.interleaved": "rotary, interleaved",
+    "rotary.half": "rotary, half",
+    "alibi": "ALiBi",
+}
+"""The kinds of positions as they are called in every control."""
 _POSITIONS = {
     "sinusoidal": "sinusoidal positions",
     "learned": "learned positions",

@@ -28,9 +28,14 @@ def sinusoidal(n: int, d_model: int) -> Tensor:
     """
     pairs = (d_model + 1) // 2
     # in float64, because 10000 to a power and a large angle lose digits in float32
-    angles = _angles(n, [10_000 ** (-2 * i / d_model) for i in range(pairs)])
+    angles = _angles(n, [frequency(i, d_model) for i in range(pairs)])
     both = torch.stack([angles.sin(), angles.cos()], dim=-1)  # n x pairs x 2
     return both.reshape(n, 2 * pairs)[:, :d_model].float()
+
+
+def frequency(pair: int, d: int, base: float = BASE) -> float:
+    """By how much a pair of d numbers turns from one position to the next, in radians: base^(-2 pair / d)."""
+    return float(base ** (-2 * pair / d))
 
 
 def learned(seed: int, n: int, d_model: int) -> Tensor:
@@ -59,7 +64,7 @@ def rotated(x: Tensor, pairing: Pairing = "interleaved", base: float = BASE, fir
     n, d = x.shape[-2:]
     if d % 2:
         raise ValueError(f"rotated: d must be even, so that its numbers come in pairs; received {d}")
-    angles = _angles(n, [base ** (-2 * i / d) for i in range(d // 2)], first).to(x.device)
+    angles = _angles(n, [frequency(i, d, base) for i in range(d // 2)], first).to(x.device)
     sin, cos = angles.sin().to(x.dtype), angles.cos().to(x.dtype)  # n x d / 2
     if pairing == "half":
         a, b = x[..., : d // 2], x[..., d // 2 :]

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from attention import lessons, masks, positions, weights
 from attention.core import Decoded, Trace, decode, run
-from attention.experiment import LIMITS, Experiment, ExperimentError
+from attention.experiment import Experiment, ExperimentError
 from attention.laboratory import alignment
 from attention.model import POSITIONS, Model
 
@@ -162,7 +162,7 @@ class Turn(NamedTuple):
 def turn(d: int, pairing: positions.Pairing, pair: int, place: int) -> Turn:
     """The turn of a pair, from 0, of d numbers, at a place, from 0: place times 10000^(-2 pair / d)."""
     columns = (2 * pair, 2 * pair + 1) if pairing == "interleaved" else (pair, pair + d // 2)
-    frequency = positions.BASE ** (-2 * pair / d)
+    frequency = positions.frequency(pair, d)
     return Turn(columns, frequency, place * frequency)
 
 
@@ -205,11 +205,6 @@ def crossed(experiment: Experiment, n_queries: int) -> Experiment:
         key_tokens=experiment.tokens,
         key_encodings=experiment.encodings,
     )
-
-
-def can_have(d_model: int) -> tuple[int, ...]:
-    """The numbers of heads among which d_model numbers can be split evenly."""
-    return tuple(heads for heads in range(1, LIMITS.heads + 1) if d_model % heads == 0)
 
 
 def with_heads(experiment: Experiment, heads: int, style: str, kv_heads: int | None = None) -> Experiment:

@@ -15,7 +15,7 @@ from streamlit.testing.v1 import AppTest
 from torch import nn
 
 from attention import Experiment, lessons, link, run, stories, weights
-from attention.model import Model
+from attention.model import Model, dividing
 from attention.ui.heads import TOPICS
 from tests.strategies import SEEDS, assert_printed, experiments, law
 from tests.test_app import click, opened, ran
@@ -83,7 +83,7 @@ def test_heads_that_can_share_the_dimensions_are_those_that_the_model_takes(d_mo
             return False
         return True
 
-    assert stories.can_have(d_model) == tuple(heads for heads in range(1, 9) if taken(heads))
+    assert dividing(d_model) == tuple(heads for heads in range(1, 9) if taken(heads))
 
 
 @pytest.mark.parametrize("heads", [1, 2, 4, 8])

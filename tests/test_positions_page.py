@@ -15,7 +15,8 @@ from streamlit.testing.v1 import AppTest
 
 from attention import Experiment, lessons, link, positions, run, stories
 from attention.model import POSITIONS, Model
-from attention.ui.positions import TITLES, TOPICS
+from attention.model_words import TITLES
+from attention.ui.positions import TOPICS
 from tests.strategies import experiments, law
 from tests.test_app import click, notices, opened, ran
 from tests.test_what_can_go_wrong import pick, tables

@@ -13,7 +13,7 @@ from attention import grid, labels, shown, steps
 from attention.core import Trace
 from attention.experiment import Experiment
 from attention.laboratory import Beside, Case
-from attention.ui import matrices, state, why
+from attention.ui import matrices, parts, state, why
 from attention.ui.matrices import Cell, Group, Table
 
 MOST = 8
@@ -96,14 +96,7 @@ def show(
 
 def _way(trace: Trace, cell: str, key: str, way: str) -> None:
     title = why.title(trace, cell)
-    if st.button(
-        f"{way}, on the worksheet: {title[0].lower()}{title[1:]}",
-        key=f"open-{key}",
-        on_click=state.pin,
-        args=(cell,),
-        icon=":material/grid_on:",
-    ):
-        st.switch_page("pages/learn/worksheet.py", query_params={})
+    parts.to_the_worksheet(f"{way}, on the worksheet: {title[0].lower()}{title[1:]}", f"open-{key}", state.pin, cell)
 
 
 def _size(difference: float) -> str:

@@ -6,13 +6,14 @@ import streamlit as st
 
 from attention import figures
 from attention.core import Trace
+from attention.ui import tables
 
 FORMATS = {"PNG": "png", "SVG": "svg"}
 
 
 def heatmaps(trace: Trace) -> None:
     """Scores, masked scores and percentages side by side, as far as they fit, each with a button that saves it."""
-    ink = "#e8edf3" if st.context.theme.type == "dark" else "#1c2530"
+    ink = tables.ink()
     kind = st.segmented_control(
         "Save as",
         FORMATS,

@@ -14,7 +14,7 @@ from attention.diagnose import Finding, can_search, diagnose, search
 from attention.experiment import Experiment, ExperimentError
 from attention.mistakes import made
 from attention.paste import PasteError
-from attention.ui import matrices, state, why
+from attention.ui import matrices, parts, state, why
 from attention.ui.matrices import Cell, Group, Table
 
 FIND = "find it"
@@ -173,14 +173,9 @@ def _beside(trace: Trace, finding: Finding) -> None:
     matrices.show([Group("", [_table(trace, finding)])], key="diagnosed_numbers")
     # of another model or two sequences the worksheet has other numbers, so there is no cell to lead to
     cell = finding.cell if state.current().experiment.is_plain else None
-    if cell is not None and st.button(
-        f"Where the numbers part, on the worksheet · {why.title(trace, cell)}",
-        key="open_cell",
-        on_click=state.pin,
-        args=(cell,),
-        icon=":material/grid_on:",
-    ):
-        st.switch_page("pages/learn/worksheet.py", query_params={})
+    if cell is not None:
+        words = f"Where the numbers part, on the worksheet · {why.title(trace, cell)}"
+        parts.to_the_worksheet(words, "open_cell", state.pin, cell)
 
 
 def _table(trace: Trace, finding: Finding) -> Table:

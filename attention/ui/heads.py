@@ -7,11 +7,12 @@ from functools import partial
 
 import streamlit as st
 
-from attention import masks, stories
+from attention import masks, steps, stories
 from attention.core import Trace, run
 from attention.experiment import LIMITS, Experiment, ExperimentError
 from attention.laboratory.case import source
-from attention.ui import matrices, state, tables
+from attention.model import dividing
+from attention.ui import matrices, parts, state, tables
 from attention.ui.matrices import Cell, Group, Table
 
 LESSON, OWN = "the course's", "mine"
@@ -33,15 +34,13 @@ def _which(experiment: Experiment) -> Experiment:
 
 def _on_the_worksheet(experiment: Experiment, key: str) -> None:
     """A button that opens an experiment on the worksheet; what was there can be undone."""
-    if st.button(
+    parts.to_the_worksheet(
         "On the worksheet",
-        key=f"heads-open-{key}",
-        on_click=state.open_experiment,
-        args=(experiment,),
-        icon=":material/grid_on:",
-        help="Opens this there in place of your experiment; Undo takes it back.",
-    ):
-        st.switch_page("pages/learn/worksheet.py", query_params={})
+        f"heads-open-{key}",
+        state.open_experiment,
+        experiment,
+        help_="Opens this there in place of your experiment; Undo takes it back.",
+    )
 
 
 # --- two sequences --------------------------------------------------------------------------------------------------
@@ -151,16 +150,10 @@ def _one_head(trace: Trace, h: int, rows: list[str], keys: list[str]) -> Group:
     )
 
 
-def _of_heads(trace: Trace) -> list[str]:
-    """The names of the joined outputs' columns: h1 d1, h1 d2, h2 d1, ..."""
-    width = trace.heads[0].output.shape[1]
-    return [f"h{h + 1} d{j + 1}" for h in range(len(trace.heads)) for j in range(width)]
-
-
 def _joined(trace: Trace, rows: list[str]) -> Table:
     """The heads' outputs side by side, each column by its head."""
     joined = trace.output if trace.joined is None else trace.joined
-    return tables.table("Outputs joined", joined, rows, _of_heads(trace), columns_at_most=tables.WIDE)
+    return tables.table("Outputs joined", joined, rows, steps.headings(trace)["joined"], columns_at_most=tables.WIDE)
 
 
 # --- the course's style and the paper's -----------------------------------------------------------------------------
@@ -173,7 +166,7 @@ def _both_styles(trace: Trace) -> None:
         "as wide as the encodings again, and a last matrix, **W_o**, mixes the heads. So layers can be stacked, and "
         "more heads cost no more weights. `nn.MultiheadAttention` does the same."
     )
-    can = stories.can_have(experiment.d_model)
+    can = dividing(experiment.d_model)
     heads = st.segmented_control(
         "Heads",
         can,
@@ -212,7 +205,7 @@ def _both_styles(trace: Trace) -> None:
                 _on_the_worksheet(found.experiment, key)
             last = [_joined(found, rows)]
             if found.w_o is not None:
-                inside = _of_heads(found)
+                inside = steps.headings(found)["joined"]
                 last.append(tables.table("W_o, transposed", found.w_o.T, inside))
                 last.append(tables.table("Output = joined @ W_o transposed", found.output, rows))
             groups = [_one_head(found, h, rows, keys) for h in range(heads)]

@@ -7,24 +7,22 @@ from typing import Any
 
 import streamlit as st
 
+from attention import model_words
 from attention.limits import LIMITS
-from attention.model import PLAIN, POSITIONS, STYLES, Model
+from attention.model import PLAIN, POSITIONS, STYLES, Model, dividing
 from attention.ui import state
 
 _STYLES = {"course": "the course's", "paper": "the paper's"}
-_POSITIONS = {
-    "none": "none",
-    "sinusoidal": "sinusoidal, added",
-    "learned": "learned (drawn from the seed), added",
-    "rotary.interleaved": "rotary, pairs of neighbours",
-    "rotary.half": "rotary, pairs across the halves",
-    "alibi": "ALiBi: distance costs",
-}
 _SCALES = {"d_k": "1 / √d_k", "d_model": "1 / √d_model", "none": "none", "number": "a number"}
 _ABOUT = {
     "course": "Each head keeps all dimensions; the outputs stand side by side, and nothing follows.",
     "paper": "A head has its share of the dimensions, and W_o mixes what the heads found, as in nn.MultiheadAttention.",
 }
+
+_ABOUT_POSITIONS = (
+    "Sinusoidal and learned ones (drawn from the seed) are added to the encodings. Rotary turns pairs of numbers of "
+    "each query and key: neighbours (interleaved), or across the halves (half). With ALiBi distance costs."
+)
 
 
 def show() -> None:
@@ -50,7 +48,7 @@ def show() -> None:
 
 
 def _heads(model: Model, d_model: int) -> None:
-    offered = [h for h in range(1, LIMITS.heads + 1) if model.style == "course" or d_model % h == 0]
+    offered = range(1, LIMITS.heads + 1) if model.style == "course" else dividing(d_model)
     _picked("heads", "Heads", offered, model.heads, str)
     _picked("style", "Style of heads", STYLES, model.style, lambda style: _STYLES[style], _change_style)
     st.caption(_ABOUT[model.style])
@@ -67,7 +65,8 @@ def _groups(heads: int) -> Callable[[int], str]:
 def _positions(model: Model, d_model: int) -> None:
     even = model.d_head(d_model) % 2 == 0
     offered = [p for p in POSITIONS if even or not p.startswith("rotary")]
-    _picked("positions", "Positions", offered, model.positions, lambda name: _POSITIONS[name])
+    named = model_words.TITLES
+    _picked("positions", "Positions", offered, model.positions, lambda name: named[name], help_=_ABOUT_POSITIONS)
     if not even:
         st.caption("Rotary needs an even number of dimensions in a head.")
 
@@ -108,9 +107,18 @@ def _picked(
     value: Any,
     words: Callable[[Any], str],
     changed: Callable[[str], None] | None = None,
+    help_: str | None = None,
 ) -> None:
     _shown(name, value)
-    st.selectbox(label, offered, format_func=words, key=f"model-{name}", on_change=changed or _change, args=(name,))
+    st.selectbox(
+        label,
+        offered,
+        format_func=words,
+        key=f"model-{name}",
+        on_change=changed or _change,
+        args=(name,),
+        help=help_,
+    )
 
 
 def _number(name: str, label: str, value: float) -> None:

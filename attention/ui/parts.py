@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -272,6 +273,13 @@ def topic(label: str, topics: Mapping[str, Callable[[Trace], None]], key: str) -
     names = list(topics)
     picked = st.segmented_control(label, names, default=names[0], required=True, key=key, persist_state="session")
     return topics[picked]
+
+
+def to_the_worksheet(label: str, key: str, on_click: Callable[[Any], None], arg: Any, help_: str | None = None) -> None:
+    """A button that does something, pin a cell or open an experiment, and shows it on the worksheet."""
+    if st.button(label, key=key, on_click=on_click, args=(arg,), icon=":material/grid_on:", help=help_):
+        # without the address's parameters, of which some are this page's
+        st.switch_page("pages/learn/worksheet.py", query_params={})
 
 
 def ending(now: state.Current, trace: Trace, page: str) -> None:

@@ -8,7 +8,7 @@ from typing import cast
 
 import streamlit as st
 
-from attention import drawings, stories
+from attention import drawings, model_words, stories
 from attention import positions as formulas
 from attention.core import Trace
 from attention.experiment import LIMITS, Experiment, ExperimentError
@@ -16,16 +16,6 @@ from attention.model import POSITIONS
 from attention.positions import Pairing
 from attention.ui import matrices, state, tables
 from attention.ui.matrices import Group
-
-TITLES = {
-    "none": "none",
-    "sinusoidal": "sinusoidal",
-    "learned": "learned",
-    "rotary.interleaved": "rotary, interleaved",
-    "rotary.half": "rotary, half",
-    "alibi": "ALiBi",
-}
-"""The kinds of positions as they are called on screen."""
 
 PAIRINGS: dict[str, Pairing] = {"interleaved: d1 with d2": "interleaved", "half: d1 with the middle one": "half"}
 PLACES = 64
@@ -41,7 +31,7 @@ def choose(experiment: Experiment) -> None:
     st.segmented_control(
         "Positions on the worksheet",
         POSITIONS,
-        format_func=lambda kind: TITLES[kind],
+        format_func=lambda kind: model_words.TITLES[kind],
         required=True,
         key="positions-kind",
         on_change=_open,
@@ -61,7 +51,7 @@ def _open(experiment: Experiment) -> None:
     try:
         state.open_experiment(stories.with_positions(experiment, kind))
     except ExperimentError as error:
-        state.keep("positions-refusal", f"No {TITLES[kind]} positions here: they {error.rule}.")
+        state.keep("positions-refusal", f"No {model_words.TITLES[kind]} positions here: they {error.rule}.")
 
 
 # --- the panels -----------------------------------------------------------------------------------------------------
@@ -81,7 +71,7 @@ def _same_token(trace: Trace) -> None:
         )
     groups = []
     for variant in stories.variants(experiment):
-        title = TITLES[variant.positions]
+        title = model_words.TITLES[variant.positions]
         if variant.trace is None:
             if variant.refusal is not None:
                 st.caption(f"Not shown: {title}. Such positions {variant.refusal.rule}.")
@@ -134,7 +124,7 @@ def _shuffled(trace: Trace) -> None:
         st.text(", ".join(names[i] for i in order[:12]) + (" …" if len(order) > 12 else ""))
     ways = [("no positions, nothing hidden", "none", "none"), ("no positions, causal mask", "none", "causal")]
     kind = experiment.model.positions if experiment.model.positions != "none" else "sinusoidal"
-    ways.insert(1, (f"{TITLES[kind]} positions, nothing hidden", kind, "none"))
+    ways.insert(1, (f"{model_words.TITLES[kind]} positions, nothing hidden", kind, "none"))
     groups = [_both(experiment, order, *way) for way in ways]
     matrices.show(groups, key="positions-shuffled")
 

@@ -36,6 +36,8 @@ ASKED = (ROOT / "requirements.txt", ROOT / "deploy" / "requirements-classroom.tx
 WHEELS = ROOT / "deploy" / "wheels"
 VENV = ROOT / ".venv"
 PYTHON = VENV / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+AGAIN = "ATTENTION_CLASSROOM_IN_VENV"
+"""Set in the environment of this file where it has started itself with the Python of .venv."""
 TORCH_FOR_THE_CPU = "https://download.pytorch.org/whl/cpu"
 
 # where no packet is sent: only which of this laptop's addresses one would leave from is asked
@@ -60,10 +62,13 @@ def main() -> int:
     parser.add_argument("--port", type=int, default=8501)
     parser.add_argument("--quiet", action="store_true", help="do not open the page with the QR code")
     given = parser.parse_args()
-    if Path(sys.prefix).resolve() != VENV:
-        if not PYTHON.exists():
-            venv.create(VENV, with_pip=True)
-        return subprocess.call([PYTHON, __file__, *sys.argv[1:]])
+    if not PYTHON.exists():
+        venv.create(VENV, with_pip=True)
+    if not VENV.samefile(sys.prefix):
+        if AGAIN in os.environ:  # its Python belongs elsewhere, and would start itself for ever
+            print("The folder .venv is no environment of Python's. Remove it, then try again.", file=sys.stderr)
+            return 1
+        return subprocess.call([PYTHON, __file__, *sys.argv[1:]], env=os.environ | {AGAIN: "1"})
     if given.pack:
         return 0 if pack() else 1
     if missing() and not install():

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -97,6 +98,38 @@ def test_an_address_that_students_can_reach_is_preferred(classroom: ModuleType, 
     assert classroom.guess() == "8.8.4.4"
     monkeypatch.setattr(classroom.socket, "getaddrinfo", lambda *_: [])
     assert classroom.guess() is None
+
+
+def venv_of(classroom: ModuleType, monkeypatch: pytest.MonkeyPatch, venv: Path) -> list[dict[str, str]]:
+    """Let the command find this .venv, and serve nothing; the environments in which it starts itself."""
+    starts: list[dict[str, str]] = []
+    monkeypatch.setattr(classroom, "VENV", venv)
+    monkeypatch.setattr(classroom, "PYTHON", venv / "bin" / "python")
+    monkeypatch.setattr(classroom, "serve", lambda *_: 7)
+    monkeypatch.setattr(classroom.subprocess, "call", lambda _, env: starts.append(env) or 5)
+    monkeypatch.setattr(sys, "argv", ["classroom.py", "--address", "127.0.0.1"])
+    monkeypatch.delenv(classroom.AGAIN, raising=False)
+    return starts
+
+
+def test_a_venv_that_is_a_link_is_the_venv(classroom: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    (tmp_path / ".venv").symlink_to(sys.prefix)
+    starts = venv_of(classroom, monkeypatch, tmp_path / ".venv")
+    assert classroom.main() == 7
+    assert starts == []
+
+
+def test_a_python_that_belongs_elsewhere_is_started_once_and_never_again(
+    classroom: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "python").symlink_to(sys.executable)
+    starts = venv_of(classroom, monkeypatch, tmp_path)
+    assert classroom.main() == 5
+    monkeypatch.setenv(classroom.AGAIN, starts[0][classroom.AGAIN])
+    assert classroom.main() == 1
+    assert len(starts) == 1
+    assert "Remove it, then try again" in capsys.readouterr().err
 
 
 def test_nothing_is_installed_where_all_is_there(classroom: ModuleType):

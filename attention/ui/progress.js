@@ -40,14 +40,19 @@ export default function ({ data, setTriggerValue }) {
   turned = data.focus?.turn ?? 0;
 }
 
+// Has a person tabbed on since they last answered or pressed a button?
+let gone = false;
+document.addEventListener("keydown", ({ key }) => (gone = key === "Tab" || (gone && key !== "Enter")), true);
+document.addEventListener("click", () => (gone = false), true);
+
 // What is to be focused may reach the page a moment later than this does, and may be replaced once more, which would
 // lose the keyboard. A person who has gone elsewhere meanwhile is left alone.
 function focusOn(key, frames = 180, took = false) {
   const found = document.querySelector(`.st-key-${key} :is(input, textarea, button)`);
   const lost = document.activeElement === null || document.activeElement === document.body;
-  if (found && !found.disabled && (lost || !took)) {
+  if (found && !found.disabled && (lost || !(took || gone))) {
     found.focus();
     took = true;
-  } else if (took && !lost && found !== document.activeElement) return;
+  } else if ((took || gone) && !lost && found !== document.activeElement) return;
   if (frames) requestAnimationFrame(() => focusOn(key, frames - 1, took));
 }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -15,16 +14,7 @@ from tests.browser import chromium
 PATIENCE = 30_000
 """Milliseconds that a test waits for something to appear: long, since it only delays a failure."""
 
-HERE = Path(__file__).parent
-
 OpenPage = Callable[..., Page]
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A browser test that fails is tried once more, and the summary says so: a machine that stalls is no fault here."""
-    for item in items:
-        if HERE in item.path.parents:
-            item.add_marker(pytest.mark.flaky(reruns=1))
 
 
 @pytest.fixture(scope="session")

@@ -50,14 +50,19 @@ class Copies:
         """The copy to which nginx sends a browser with this cookie."""
         assert self.proxy is not None
         stub.ask(self.proxy.port, "/seat", {"Cookie": cookie})
-        return int(self.proxy.answered("/seat").split()[4].rpartition(":")[2])
+        return _answering(self.proxy.answered("/seat"))
 
     def used(self) -> dict[int, int]:
         """How many sessions each copy has had, as far as they have ended."""
         assert self.proxy is not None
-        lines = [line.split() for line in self.proxy.log().splitlines() if " 101 GET /_stcore/stream " in line]
-        last = [line[4].rpartition(":")[2] for line in lines]
-        return {port: last.count(str(port)) for port in self.ports}
+        lines = [line for line in self.proxy.log().splitlines() if " 101 GET /_stcore/stream " in line]
+        sessions = [_answering(line) for line in lines]
+        return {port: sessions.count(port) for port in self.ports}
+
+
+def _answering(line: str) -> int:
+    """The port of the copy that gave an answer, by nginx's line of it: the last one, where others were asked before."""
+    return int(line.split()[-3].rpartition(":")[2])
 
 
 @contextmanager

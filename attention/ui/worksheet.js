@@ -137,6 +137,7 @@ function buildTable(step, data) {
   caption.append(first, formula);
   caption.id = `worksheet-caption-${made++}`;
   const scroll = element("div", "scroll");
+  scroll.addEventListener("scroll", () => figure.classList.toggle("scrolled", Boolean(scroll.scrollLeft || scroll.scrollTop)));
   const table = element("table");
   table.dataset.step = step;
   table.setAttribute("role", "grid");
@@ -158,6 +159,7 @@ function buildTable(step, data) {
       cell.dataset.row = i;
       cell.dataset.col = j;
       cell.tabIndex = i || j ? -1 : 0;
+      cell.append("");
       cells.push(row.appendChild(cell));
     }
     body.append(row);
@@ -263,8 +265,8 @@ function updateTable(table, data, values, mask, scale) {
 
 function write(table, c, value, hidden) {
   const cell = table.cells[c];
-  cell.textContent = wordsFor(table.unit, value, hidden);
-  cell.dataset.value = value;
+  cell.firstChild.data = wordsFor(table.unit, value, hidden); // a new text in its place would take twice as long
+  cell.setAttribute("data-value", value);
   if (table.hidden[c] !== hidden) cell.toggleAttribute("data-hidden", Boolean(hidden));
   table.values[c] = value;
   table.hidden[c] = hidden;

@@ -75,12 +75,19 @@ def agreement(experiment: Experiment, trace: Trace | None = None) -> Agreement:
     except (TypeError, RuntimeError):  # mps has no float64
         double = run(replace(experiment, device="cpu"), torch.float64).output
     blind = trace.blind.cpu()
+    left_out = tuple(blind.nonzero().flatten().tolist())
+
+    def compared(output: Tensor) -> Tensor:
+        output = output.cpu().double()
+        return output[~blind] if left_out else output
+
+    ours = compared(trace.output)
     by_sdpa, by_mha = by_scaled_dot_product_attention(trace), by_multihead_attention(trace)
     return Agreement(
-        None if by_sdpa is None else _difference(trace.output, by_sdpa, ~blind),
-        None if by_mha is None else _difference(trace.output, by_mha, ~blind),
-        _difference(trace.output, double, ~blind),
-        tuple(blind.nonzero().flatten().tolist()),
+        None if by_sdpa is None else _difference(ours, compared(by_sdpa)),
+        None if by_mha is None else _difference(ours, compared(by_mha)),
+        _difference(ours, compared(double)),
+        left_out,
     )
 
 
@@ -149,10 +156,9 @@ def by_multihead_attention(trace: Trace) -> Tensor | None:
     return torch.cat([computed([head], mask, None) for head, mask in zip(heads, masks, strict=True)], dim=-1)
 
 
-def _difference(ours: Tensor, theirs: Tensor, rows: Tensor) -> Difference:
-    if not rows.any():
+def _difference(ours: Tensor, theirs: Tensor) -> Difference:
+    if not len(ours):
         return Difference(math.nan, math.nan)
-    ours, theirs = ours.cpu().double()[rows], theirs.cpu().double()[rows]
     absolute = (ours - theirs).abs().max().item()
     size = theirs.abs().max().item()
     return Difference(absolute, absolute / size if size else absolute)

@@ -155,8 +155,9 @@ def _drawing(trace: Trace, name: Name, ink: str) -> dict[str, Any]:
         "colorbar": {"thickness": 10, "ticksuffix": unit, "tickformat": "~f", "outlinewidth": 0},
         **_numbers(z, hidden, unit, ink),
     }
+    marks = _hidden(hidden.tobytes(), n_k, trace.blind.cpu().numpy().tobytes(), name == "weights", ink)
     return {
-        "data": [cells, *(_hidden(hidden, trace.blind.cpu().numpy(), name == "weights", ink) if hidden.any() else ())],
+        "data": [cells, *map(dict, marks)],  # copies, which may be packed
         "layout": {
             "title": {
                 "text": _TITLES[name],
@@ -262,10 +263,15 @@ def _numbers(z: NDArray[np.float64], hidden: NDArray[np.bool_], unit: str, ink: 
     return {"text": text, "texttemplate": "%{text}", "textfont": {"color": ink, "size": 10 if small else 13}}
 
 
-def _hidden(
-    hidden: NDArray[np.bool_], rows_blind: NDArray[np.bool_], percent: bool, ink: str
-) -> list[dict[str, object]]:
-    """Hidden cells: one hatched outline for each run of them in a row, and a word in each where there is room."""
+@lru_cache(maxsize=32)  # an edit of a number leaves the mask as it is
+def _hidden(cells: bytes, n_k: int, rows_blind: bytes, percent: bool, ink: str) -> tuple[dict[str, object], ...]:
+    """Hidden cells: one hatched outline for each run of them in a row, and a word in each where there is room.
+
+    cells, rows_blind  an n_q x n_k mask and the queries that see no key, as bytes of bools
+    """
+    hidden = np.frombuffer(cells, dtype=bool).reshape(-1, n_k)
+    if not hidden.any():
+        return ()
     # +1 where a run of them starts, -1 behind its end
     edges = np.diff(np.pad(hidden.astype(np.int8), ((0, 0), (1, 1))), axis=1)
     (rows, starts), stops = np.nonzero(edges == 1), np.nonzero(edges == -1)[1]
@@ -282,10 +288,10 @@ def _hidden(
         "hoverinfo": "skip",
     }
     if not percent:
-        return [hatch, _mark(hidden, "hidden", "hidden by the mask", ink)]
-    blind = hidden & rows_blind[:, None]
+        return hatch, _mark(hidden, "hidden", "hidden by the mask", ink)
+    blind = hidden & np.frombuffer(rows_blind, dtype=bool)[:, None]
     marks = ((hidden & ~blind, "0 hidden", "hidden: exactly 0 %"), (blind, "NaN", "NaN: this query sees no key"))
-    return [hatch, *(_mark(where, short, words, ink) for where, short, words in marks if where.any())]
+    return hatch, *(_mark(where, short, words, ink) for where, short, words in marks if where.any())
 
 
 def _mark(where: NDArray[np.bool_], short: str, words: str, ink: str) -> dict[str, object]:

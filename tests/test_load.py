@@ -117,11 +117,9 @@ def edit_of(answer: Answer) -> Answer:
 
 SPOILT = {
     "a part is missing": lambda a: a.parts.pop("keeper"),
-    "the grid is missing": lambda a: a.parts.pop(next(key for key in a.parts if key.startswith("encodings-"))),
     "another seed": lambda a: setattr(a, "experiment", replace(a.experiment, seed=6)),
     "another mask": lambda a: setattr(a, "experiment", replace(a.experiment, mask="none")),
     "another token": lambda a: setattr(a, "experiment", replace(a.experiment, tokens=("<b>", "", "poems"))),
-    "another number in the grid": lambda a: setattr(a, "mounted", a.experiment),
     "another fingerprint": lambda a: a.words.remove(next(w for w in a.words if w.startswith("fingerprint"))),
     "another agreement": lambda a: a.words.remove(next(w for w in a.words if w.startswith("agrees with"))),
     "another change": lambda a: setattr(a, "change", "cell token 1, d1: 1 to 2"),
@@ -134,6 +132,14 @@ SPOILT = {
 def test_a_spoilt_answer_is_wrong(edit, name):
     SPOILT[name](edit)
     assert check.differences(edit)
+
+
+def test_a_whole_page_without_its_grid_or_with_another_is_wrong(visits):
+    whole = edit_of(visits["back"])
+    whole.mounted = whole.experiment  # with the number that was typed since
+    assert check.differences(whole)
+    whole.parts.pop(next(key for key in whole.parts if key.startswith("encodings-")))
+    assert check.differences(whole) == ["0 grids"]
 
 
 def test_numbers_that_are_said_to_be_old_are_wrong(edit):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import struct
 from dataclasses import replace
 from urllib.parse import parse_qs
@@ -63,8 +64,8 @@ def made_link(visitor: AppTest) -> str:
 
 
 def said_fingerprint(visitor: AppTest) -> str:
-    (said,) = [caption.value for caption in visitor.caption if caption.value.startswith("fingerprint ")]
-    return said.removeprefix("fingerprint ")
+    (said,) = re.findall(r"^fingerprint (.*)$", "\n".join(caption.value for caption in visitor.caption), re.MULTILINE)
+    return str(said)
 
 
 def numbers(n: int, d_model: int) -> Experiment:

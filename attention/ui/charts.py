@@ -12,7 +12,7 @@ FORMATS = {"PNG": "png", "SVG": "svg"}
 
 
 def heatmaps(trace: Trace) -> None:
-    """Scores, masked scores and percentages side by side, as far as they fit, each with a button that saves it."""
+    """Scores, masked scores and percentages, each with a button that saves it; in a row in a horizontal container."""
     ink = tables.ink()
     kind = st.segmented_control(
         "Save as",
@@ -22,10 +22,8 @@ def heatmaps(trace: Trace) -> None:
         key="picture_format",
         help="The camera on each heatmap saves it in this format.",
     )
-    # one container and not three columns, each of which would be a message of its own to the browser
-    row = st.container(horizontal=True, gap="small")
     for name in figures.NAMES:
-        row.plotly_chart(
+        st.plotly_chart(
             figures.finished(trace, name, ink),
             key=f"heatmap-{name}",
             width=figures.width(trace.experiment.n_keys) or "stretch",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import streamlit as st
-
 from attention import files
 from attention.core import Trace
 from attention.ui import components, state
@@ -23,5 +21,3 @@ def keep(trace: Trace) -> None:
         on_restore_change=state.restore_kept,
         height=1,
     )
-    if state.was_restored():
-        st.rerun()  # the controls stand outside of the page's fragment

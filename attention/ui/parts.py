@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import streamlit as st
-from streamlit.delta_generator import DeltaGenerator
 
 from attention import checks, devices, grid, lessons, masks
 from attention.checks import Agreement
@@ -20,6 +19,8 @@ from attention.ui import keeper, state
 
 NARROW = 4
 """Dimensions up to which the grid is no wider than its columns."""
+
+FINGERPRINT = "Whoever has the same fingerprint on screen looks at the same experiment and the same output."
 
 
 def controls() -> None:
@@ -110,12 +111,6 @@ def notices() -> None:
         st.button("Dismiss", key="dismiss_notices", on_click=state.dismiss_notices)
 
 
-def worksheet_and_panel() -> tuple[DeltaGenerator, DeltaGenerator]:
-    """A wide place for the grid and the worksheet, and a narrow one beside it for the words about them."""
-    row = st.container(horizontal=True, gap="small", wrap=False)
-    return row.container(key="left"), row.container(width=320, key="right")
-
-
 def moment_to_paint(n: int, first: bool) -> None:
     """Let the browser paint the numbers of n tokens before anything else reaches it.
 
@@ -190,23 +185,20 @@ def problems(found: state.Current) -> None:
 def history() -> None:
     """Undo and redo, with the last change in words."""
     past = state.past()
-    with st.container(horizontal=True, gap="small", vertical_alignment="center"):
-        undone = st.button(
-            "Undo", key="undo", on_click=state.undo, disabled=not past.past, icon=":material/undo:", shortcut="Ctrl+Z"
-        )
-        redone = st.button(
-            "Redo",
-            key="redo",
-            on_click=state.redo,
-            disabled=not past.future,
-            icon=":material/redo:",
-            shortcut="Ctrl+Shift+Z",
-        )
+    st.button(
+        "Undo", key="undo", on_click=state.undo, disabled=not past.past, icon=":material/undo:", shortcut="Ctrl+Z"
+    )
+    st.button(
+        "Redo",
+        key="redo",
+        on_click=state.redo,
+        disabled=not past.future,
+        icon=":material/redo:",
+        shortcut="Ctrl+Shift+Z",
+    )
     if past.last_change:
         # st.text, because a change can hold what a person typed
         st.text(f"Last change: {past.last_change}")
-    if undone or redone or state.is_sidebar_behind():
-        st.rerun()  # the controls stand outside of the page's fragment
 
 
 def copy_link(now: state.Current, page: str = "") -> None:
@@ -253,19 +245,14 @@ def proof(trace: Trace, stale: bool) -> None:
 
     stale says that the grid holds something newer, which is not the lesson's.
     """
-    st.caption(
-        "It opens on the course's lesson “Coding Masked Self-Attention in PyTorch”. Type in the grid: every number "
-        "follows, as PyTorch computes it. The seed draws the weights; the mask decides which keys a query may see."
-    )
     agreement = checks.agreement(trace.experiment, trace)
-    with st.container(horizontal=True, vertical_alignment="center"):
-        if lessons.is_the_lesson(trace) and not stale:
-            st.badge("These are the lesson's numbers", icon=":material/check:", color="green")
-        st.caption(
-            _agrees(agreement),
-            help=_details(agreement) if agreement.differences and not math.isnan(agreement.float64.absolute) else None,
-        )
-        fingerprint_line(trace)
+    words, help_ = [_agrees(agreement), f"fingerprint {fingerprint(trace)}"], [FINGERPRINT]
+    if lessons.is_the_lesson(trace) and not stale:
+        words.insert(0, ":green-badge[:material/check: These are the lesson's numbers]")
+    if agreement.differences and not math.isnan(agreement.float64.absolute):
+        help_.insert(0, _details(agreement))
+    # one caption, since each would be a message of its own to the browser at every edit
+    st.caption("\n\n".join(words), help="\n\n".join(help_))
 
 
 def topic(label: str, topics: Mapping[str, Callable[[Trace], None]], key: str) -> Callable[[Trace], None]:
@@ -291,10 +278,7 @@ def ending(now: state.Current, trace: Trace, page: str) -> None:
 
 def fingerprint_line(trace: Trace) -> None:
     """The same eight characters on every page and every screen that shows this experiment and this output."""
-    st.caption(
-        f"fingerprint {fingerprint(trace)}",
-        help="Whoever has the same fingerprint on screen looks at the same experiment and the same output.",
-    )
+    st.caption(f"fingerprint {fingerprint(trace)}", help=FINGERPRINT)
 
 
 def _agrees(agreement: Agreement) -> str:

@@ -56,7 +56,11 @@ class Current(NamedTuple):
 
 
 def start() -> None:
-    """Begin a session with what the address holds: a link's experiment, else the lesson; a notice for each problem."""
+    """Begin a session with what the address holds: a link's experiment, else the lesson; a notice for each problem.
+
+    It is called whenever all of the app is drawn, whose controls and grids show what is there.
+    """
+    st.session_state.frame_is_behind = False
     if "version" in st.session_state:
         return
     address = [(name, value) for name in st.query_params for value in st.query_params.get_all(name)]
@@ -175,16 +179,17 @@ def restore_kept() -> None:
     current()
     if is_fresh():  # else something was done since the browser offered it
         open_experiment(kept)
-        st.session_state.restored = True
 
 
-def was_restored() -> bool:
-    """True once after the browser's experiment was taken."""
-    return bool(st.session_state.pop("restored", False))
+def is_frame_behind() -> bool:
+    """Do the controls and grids, which stand outside of a page's fragment, still show another experiment?"""
+    found: bool = st.session_state.frame_is_behind
+    return found
 
 
 def _restore(new: History) -> None:
     document = new.now
+    st.session_state.frame_is_behind = True
     good, _ = document.read(st.session_state.good)
     _keep(new, good)
     st.session_state.seed, st.session_state.device = document.seed, document.device
@@ -425,9 +430,8 @@ def _tidy_address(now: Experiment) -> None:
     _put_into_address("mask", None if now.mask == LESSON.mask else now.mask.replace("+", " "))
     opened: Experiment = st.session_state.opened
     if _content(now) != _content(opened):
-        for name in ("v", *link.CONTENT):
-            if name in st.query_params:
-                del st.query_params[name]
+        for name in {"v", *link.CONTENT} & set(st.query_params):
+            del st.query_params[name]
 
 
 def _content(of: Experiment) -> tuple[object, ...]:

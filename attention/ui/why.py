@@ -59,8 +59,10 @@ def panel(trace: Trace, pinned: str | None) -> None:
     """Show where the pinned cell comes from, or how to pin one."""
     with st.container(border=True, key="why"):
         if pinned is None:
-            st.markdown("### Where does a number come from?")
-            st.caption("Click any number of the worksheet, or walk to it with the arrow keys and press Enter.")
+            st.markdown(
+                "### Where does a number come from?\n"
+                ":small[Click any number of the worksheet, or walk to it with the arrow keys and press Enter.]"
+            )
             return
         derivation = explain(trace, *named(trace, pinned))
         _trail(trace)

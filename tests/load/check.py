@@ -29,8 +29,9 @@ def differences(answer: Answer) -> list[str]:
             continue
         found += [f"{part}: {words}" for words in look(trace, json.loads(answer.parts[part]), part)]
     tables = [data for key, data in answer.parts.items() if key.startswith("encodings-")]
-    found += mounted(tables, answer.mounted) + said(trace, answer)
-    return found
+    if tables or answer.whole:  # an edit's own run leaves the grid alone
+        found += mounted(tables, answer.mounted)
+    return found + said(trace, answer)
 
 
 def worksheet(trace: Trace, sent: Any, _part: str = "") -> list[str]:

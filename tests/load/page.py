@@ -37,10 +37,11 @@ class Answer:
 
     experiment  what it must show
     mounted     what the grid must have been mounted from: edits since then are the browser's own
+    whole       whether all of the page was drawn anew, and not a fragment alone
     change      the last change in words, as the page must say it; None where there was none
     asked, numbers, finished  seconds (time.perf_counter) of the request, of the worksheet's numbers, of the run's end
     parts       what the components and charts got, by their keys: JSON as text; the grid's table as bytes
-    words       every text on the page
+    words       every text on the page, by paragraphs
     errors      what the page itself complains about
     """
 
@@ -48,6 +49,7 @@ class Answer:
     change: str | None
     asked: float
     mounted: Experiment | None = None
+    whole: bool = False
     numbers: float = 0.0
     finished: float = 0.0
     parts: dict[str, str | bytes] = field(default_factory=dict)
@@ -156,7 +158,8 @@ class Page:
         if kind == "new_session":
             self.session = message.new_session.initialize.session_id
             if self._now:  # what an earlier run had drawn is drawn again
-                self._now = Answer(self._now.experiment, self._now.change, self._now.asked)
+                whole = not message.metadata.run.fragment_ids
+                self._now = Answer(self._now.experiment, self._now.change, self._now.asked, whole=whole)
         elif kind == "navigation":
             self._page = message.navigation.page_script_hash
         elif kind == "page_info_changed":
@@ -176,7 +179,7 @@ class Page:
         kind = element.WhichOneof("type")
         if kind in ("markdown", "text", "heading"):
             if self._now:
-                self._now.words.append(getattr(element, kind).body)
+                self._now.words += getattr(element, kind).body.split("\n\n")
             return
         if kind == "exception":
             return self._complain(f"{element.exception.type}: {element.exception.message}")

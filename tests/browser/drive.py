@@ -44,6 +44,11 @@ def settled(page: Page) -> None:
     table(page, "output").wait_for()
 
 
+def at_rest(page: Page) -> None:
+    """Wait until nothing moves or fades any more: a button that moves would miss a click."""
+    page.evaluate("() => Promise.allSettled(document.getAnimations().map((animation) => animation.finished))")
+
+
 def drawn(page: Page) -> None:
     """Wait until all heatmaps show their cells."""
     for step in HEATMAPS:

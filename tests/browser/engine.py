@@ -12,6 +12,8 @@ from playwright.sync_api import TimeoutError as PlaywrightTimeout
 from attention import Experiment, lessons, run, steps
 
 LESSON = lessons.masked_self_attention()
+TWELVE = Experiment(tuple(f"t{i}" for i in range(12)), [[(7 * i + j) % 5 - 2 for j in range(12)] for i in range(12)])
+"""12 tokens x 12 dimensions, as large as anything that a page with topics draws whole."""
 
 # the first cells of the worksheet that differ from window.expected: [step, row, column, wanted, found], each a pair of
 # value and text; null for a cell that is missing or too many

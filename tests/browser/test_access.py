@@ -2,31 +2,11 @@
 
 from __future__ import annotations
 
-import re
+from playwright.sync_api import expect
 
-from playwright.sync_api import Page, expect
-
-from tests import server
 from tests.browser import drive
 from tests.browser.conftest import OpenPage
-from tests.browser.test_looks import findings
-
-PAGES = re.findall(r'st\.Page\("pages/.*?title="(.*?)"', (server.ROOT / "app.py").read_text(encoding="utf-8"))
-"""The titles of all pages."""
-
-# what is wider than the window, or would be cut off in it; what scrolls sideways inside itself may be wider
-TOO_WIDE = """() => {
-  const main = document.querySelector('[data-testid=stMain]');
-  const parts = 'button, input, select, textarea, h1, h2, h3, p, [role=radio]';
-  const found = [...main.querySelectorAll(parts)].filter((e) => {
-    const box = e.getBoundingClientRect();
-    for (let p = e.parentElement; p && p !== main; p = p.parentElement)
-      if (/auto|scroll|hidden/.test(getComputedStyle(p).overflowX)) return false;
-    return box.width > 0 && (box.right > innerWidth + 1 || box.left < -1);
-  }).map((e) => e.outerHTML.slice(0, 200));
-  if (main.scrollWidth > main.clientWidth) found.unshift(`the page is ${main.scrollWidth} wide`);
-  return found;
-}"""
+from tests.browser.pages import PAGES, assert_readable, visit
 
 # the element that has the focus: [what it is, whether anyone can see that it has it]. A grid draws its own ring; the
 # page itself begins the next round.
@@ -45,14 +25,6 @@ FOCUSED = """() => {
 }"""
 
 
-def visit(page: Page, title: str) -> None:
-    """Go to a page by the menu and wait until it stands."""
-    link = page.get_by_test_id("stSidebarNav").get_by_role("link", name=title)
-    link.click()
-    expect(link).to_have_attribute("aria-current", "page")  # as the server says when it has begun with it
-    page.locator(drive.FINISHED).wait_for(state="attached")
-
-
 def test_at_200_percent_nothing_is_cut_off_on_any_page_and_axe_finds_nothing_serious(new_page: OpenPage):
     # what is left of a window of 1280 x 1024 when all is twice as large
     page = new_page(width=640, height=512, device_scale_factor=2)
@@ -62,8 +34,7 @@ def test_at_200_percent_nothing_is_cut_off_on_any_page_and_axe_finds_nothing_ser
         visit(page, title)
         page.get_by_role("button", name="Collapse sidebar").click()
         expect(page.get_by_test_id("stSidebar")).to_have_attribute("data-collapsed", "true")
-        assert page.evaluate(TOO_WIDE) == [], title
-        assert findings(page) == [], title
+        assert_readable(page, title)
         if title == PAGES[0]:
             worksheet, panel = drive.table(page, "output").bounding_box(), page.locator(".st-key-right").bounding_box()
             assert worksheet is not None

@@ -11,8 +11,8 @@ from attention import Experiment, lessons, link
 from attention.mistakes import made
 from tests.browser import drive
 from tests.browser.conftest import OpenPage
+from tests.browser.pages import findings
 from tests.browser.test_explain import assert_pinned
-from tests.browser.test_looks import findings
 
 INVERTED = "[[1.2359, 1.2423], [3.8695, 2.4246], [0, 0]]"
 LESSON = lessons.masked_self_attention()

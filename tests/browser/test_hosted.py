@@ -13,7 +13,7 @@ from attention import Experiment, files
 from tests import server
 from tests.browser import drive, engine
 from tests.browser.conftest import OpenPage
-from tests.browser.test_access import PAGES, visit
+from tests.browser.pages import PAGES, visit
 from tests.deploy import image
 
 

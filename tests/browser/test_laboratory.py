@@ -5,18 +5,12 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from attention import Experiment, link
+from attention import link
 from attention.ui.laboratory import TOPICS
-from tests.browser import drive
+from tests.browser import drive, engine
 from tests.browser.conftest import OpenPage
+from tests.browser.pages import findings, tables
 from tests.browser.test_explain import assert_pinned
-from tests.browser.test_looks import findings
-
-# the texts of tables by their accessible names; headings are left out
-TABLES = """tables => Object.fromEntries(tables.map((table) => [
-  table.getAttribute('aria-label'),
-  [...table.tBodies[0].rows].map((row) => [...row.querySelectorAll('td')].map((td) => td.textContent)),
-]))"""
 
 OUTPUT = [["0.6038", "0.7434"], ["−0.0062", "0.6072"], ["3.4989", "2.2427"]]
 PERCENTAGES = [
@@ -130,11 +124,6 @@ def case(page: Page, title: str) -> Locator:
     return page.locator("[class*=st-key-case-]").filter(has=page.get_by_role("heading", name=title, exact=True))
 
 
-def tables(place: Locator) -> dict[str, list[list[str]]]:
-    place.locator("table").first.wait_for()
-    return place.locator("table").evaluate_all(TABLES)
-
-
 def test_every_topic_shows_the_figures_of_the_lesson(page: Page):
     open(page)
     for topic, cases in FIGURES.items():
@@ -164,10 +153,7 @@ def test_the_first_different_cell_opens_pinned_on_the_worksheet_and_the_way_back
     expect(page.get_by_role("radio", name="Fewer queries than keys")).to_be_checked()
 
 
-LARGE = Experiment(tuple(f"t{i}" for i in range(12)), [[(7 * i + j) % 5 - 2 for j in range(12)] for i in range(12)])
-
-
-@pytest.mark.parametrize(("scheme", "query"), [("light", f"?{link.write(LARGE)}"), ("dark", "")])
+@pytest.mark.parametrize(("scheme", "query"), [("light", f"?{link.write(engine.TWELVE)}"), ("dark", "")])
 def test_axe_finds_nothing_serious_in_any_topic(new_page: OpenPage, scheme: str, query: str):
     page = new_page(scheme=scheme)
     open(page, query)

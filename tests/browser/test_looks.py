@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
 from tests.browser import drive, engine
 from tests.browser.conftest import OpenPage
+from tests.browser.pages import findings
 
 # of an element: [text colour, [background, ...]] as sRGB bytes; more than one background where it is hatched.
 # A canvas paints what lies behind it, layer on layer, as the browser does
@@ -47,17 +47,6 @@ def luminance(colour: Colour) -> float:
 def contrast(one: Colour, other: Colour) -> float:
     low, high = sorted((luminance(one), luminance(other)))
     return (high + 0.05) / (low + 0.05)
-
-
-def findings(page: Page) -> list[str]:
-    """What axe-core calls serious or critical."""
-    violations = Axe().run(page).response["violations"]
-    return [
-        f"{v['id']}: {node['html'][:200]} {node['failureSummary']}"
-        for v in violations
-        if v["impact"] in ("serious", "critical")
-        for node in v["nodes"]
-    ]
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

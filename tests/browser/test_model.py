@@ -13,7 +13,7 @@ from attention.explain import named
 from attention.model import Model
 from tests.browser import drive, engine
 from tests.browser.conftest import OpenPage
-from tests.browser.test_looks import findings
+from tests.browser.pages import findings
 
 D1 = 2
 SECOND = "[class*=st-key-encodings_of_keys]"

@@ -12,9 +12,9 @@ from playwright.sync_api import Locator, Page, WebSocketRoute, expect
 from attention import Experiment, masks
 from tests.browser import drive, engine
 from tests.browser.conftest import OpenPage
+from tests.browser.pages import findings
 from tests.browser.test_controls import BADGE, mask
 from tests.browser.test_keyboard import focused
-from tests.browser.test_looks import findings
 from tests.browser.test_typing import click, grown
 
 Cell = tuple[int, int]
@@ -230,6 +230,7 @@ def test_the_library_puts_masks_together_and_refuses_what_is_none(page: Page):
     expect(page).to_have_url(re.compile(r"\?mask=causal\+window\.2$"))
 
     text = library.get_by_label("As text")
+    expect(text).to_have_count(1)  # until the run ends the field that it replaces stands there as well
     expect(text).to_have_value("causal+window.2")
     text.fill("causal + windw.2")
     text.press("Enter")

@@ -15,7 +15,7 @@ from attention.progress import AT_ONCE, HELPED, OPEN
 from attention.spot import Spot
 from tests.browser import drive
 from tests.browser.conftest import PATIENCE
-from tests.browser.test_looks import findings
+from tests.browser.pages import findings
 
 # below a page's address Streamlit looks for its server first, and does not find it there; and it says that there is no
 # such page before the app has named it, in a dialog that closes by itself
@@ -24,7 +24,6 @@ HARMLESS = ("404", "page that you have requested does not seem to exist")
 SCORES = PracticeSet("scores", 1, 3, 11)
 TEXTS = "root => [...root.querySelectorAll('.term')].map((term) => term.innerText)"
 
-AT_REST = "() => Promise.allSettled(document.getAnimations().map((animation) => animation.finished))"
 
 NewPerson = Callable[..., BrowserContext]
 
@@ -147,7 +146,7 @@ def test_questions_are_solved_by_keyboard_alone_and_progress_survives_a_reload(n
     expect(other.get_by_text(code)).to_be_visible()
     other.locator(drive.FINISHED).wait_for(state="attached")
     other.get_by_text("Your progress").click()
-    other.evaluate(AT_REST)  # a button that still moves would miss the click
+    drive.at_rest(other)  # a button that still moves would miss the click
     other.get_by_role("button", name="Forget it").click()
     expect(page.get_by_text("streak 0, longest 0", exact=True)).to_be_visible()
 
@@ -192,7 +191,7 @@ def test_a_planted_mistake_is_found_and_axe_finds_nothing_serious(new_person: Ne
     question = Round(which).question()
     assert isinstance(question, Spot)
     page = opened(new_person(scheme), which)
-    page.evaluate(AT_REST)
+    drive.at_rest(page)
     assert findings(page) == []
     step = steps.BY_NAME[question.wrong_step() or ""].title.lower()
     page.get_by_role("button", name="Check").click()
@@ -204,9 +203,9 @@ def test_a_planted_mistake_is_found_and_axe_finds_nothing_serious(new_person: Ne
     expect(page.locator(".exercise td[data-kind=wrong]")).to_have_count(1)
     page.get_by_text("For teachers").click()
     page.get_by_text("Your progress").click()
-    page.evaluate(AT_REST)
+    drive.at_rest(page)
     assert findings(page) == []
     page.get_by_role("button", name="See the result").click()
     expect(page.get_by_role("heading", name="1 of 1 right at once")).to_be_visible()
-    page.evaluate(AT_REST)
+    drive.at_rest(page)
     assert findings(page) == []

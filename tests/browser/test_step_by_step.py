@@ -15,8 +15,8 @@ from attention.watch import RETURNED
 from tests import server
 from tests.browser import drive, engine
 from tests.browser.conftest import OpenPage
+from tests.browser.pages import findings
 from tests.browser.test_explain import assert_pinned
-from tests.browser.test_looks import findings
 
 # what stands there: marked lines, words, and every card as [name, changed?, rows of [value, text], what is printed]
 SHOWN = """stepper => {
@@ -310,14 +310,11 @@ def test_the_first_visitor_of_a_server_can_come_by_this_pages_address(browser: B
 # ---- for everybody ---------------------------------------------------------------------------------------------------
 
 
-AT_REST = "() => Promise.all(document.getAnimations().map((animation) => animation.finished))"
-
-
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_serious_at_the_first_line_at_the_mask_and_at_the_last(new_page: OpenPage, scheme: str):
     page = new_page(scheme=scheme)
     open(page)
-    page.evaluate(AT_REST)
+    drive.at_rest(page)
     for keys, line in (("Home",), 1), (("ArrowRight",) * 7, 8), (("End",), 12):
         for key in keys:
             page.keyboard.press(key)

@@ -95,7 +95,6 @@ def current() -> Current:
     st.session_state.history = past().changed_to(now)
     _take_stroke()
     st.session_state.good, problems = past().now.read(good)
-    _tidy_address(st.session_state.good)
     return Current(st.session_state.good, problems)
 
 
@@ -424,8 +423,12 @@ def dismiss_notices() -> None:
     st.session_state.notices = []
 
 
-def _tidy_address(now: Experiment) -> None:
-    """The mask stands in the address; what else a link brought does for as long as it is what is on screen."""
+def tidy_address() -> None:
+    """The mask stands in the address; what else a link brought does for as long as it is what is on screen.
+
+    Another address is work for the browser, which the numbers on screen need not wait for.
+    """
+    now: Experiment = st.session_state.good
     # an address writes a space as "+"
     _put_into_address("mask", None if now.mask == LESSON.mask else now.mask.replace("+", " "))
     opened: Experiment = st.session_state.opened

@@ -22,6 +22,7 @@ def numbers() -> None:
     worksheet.show(trace, bool(now.problems), pinned, state.pin_from_worksheet, state.note_edit)
     keeper.keep(trace)
     parts.moment_to_paint(now.experiment.n, state.is_first_drawing())
+    state.tidy_address()
     if state.is_sidebar_behind():
         st.rerun()
     from attention.ui import charts  # plotly is slow to import, and the numbers need not wait for it

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 
 from playwright.sync_api import Browser, Playwright, sync_playwright
 
@@ -29,9 +30,9 @@ DEBIAN = NAMES[:2]
 BESIDE = ["fonts-dejavu-core", "fonts-liberation", "libatomic1"]
 
 
-def find(playwright: Playwright) -> str | None:
+def find(playwright: Playwright, names: Sequence[str] = NAMES) -> str | None:
     """The path of a Chromium that runs: an installed one, else Playwright's own, else None."""
-    candidates = [path for name in NAMES if (path := shutil.which(name))]
+    candidates = [path for name in names if (path := shutil.which(name))]
     candidates.append(playwright.chromium.executable_path)
     return next((path for path in candidates if version(path)), None)
 
@@ -45,9 +46,9 @@ def version(path: str) -> str:
     return done.stdout.strip() if done.returncode == 0 else ""
 
 
-def launch(playwright: Playwright) -> Browser:
-    """Start the browser. Raises RuntimeError where there is none: tests fail then, they are never skipped."""
-    path = find(playwright)
+def launch(playwright: Playwright, names: Sequence[str] = NAMES) -> Browser:
+    """Start the first browser of these. Raises RuntimeError where there is none: tests fail then, never skipped."""
+    path = find(playwright, names)
     if path is None:
         raise RuntimeError("no Chromium found; `make browser` installs one")
     return playwright.chromium.launch(executable_path=path, args=FLAGS)

@@ -37,7 +37,7 @@ def picture(browser: Browser, url: str, scheme: str) -> None:
 def main() -> None:
     DOCS.mkdir(exist_ok=True)
     with server.app() as running, sync_playwright() as playwright:
-        browser = chromium.launch(playwright)
+        browser = chromium.launch(playwright, chromium.NAMES[::-1])  # the shell spaces letters unlike what people see
         for scheme in ("light", "dark"):
             picture(browser, running.url, scheme)
         browser.close()

@@ -21,6 +21,7 @@ NARROW = 4
 """Dimensions up to which the grid is no wider than its columns."""
 
 FINGERPRINT = "Whoever has the same fingerprint on screen looks at the same experiment and the same output."
+"""What a fingerprint is good for."""
 
 
 def controls() -> None:
@@ -246,7 +247,7 @@ def proof(trace: Trace, stale: bool) -> None:
     stale says that the grid holds something newer, which is not the lesson's.
     """
     agreement = checks.agreement(trace.experiment, trace)
-    words, help_ = [_agrees(agreement), f"fingerprint {fingerprint(trace)}"], [FINGERPRINT]
+    words, help_ = [_agrees(agreement), _fingerprint(trace)], [FINGERPRINT]
     if lessons.is_the_lesson(trace) and not stale:
         words.insert(0, ":green-badge[:material/check: These are the lesson's numbers]")
     if agreement.differences and not math.isnan(agreement.float64.absolute):
@@ -278,7 +279,11 @@ def ending(now: state.Current, trace: Trace, page: str) -> None:
 
 def fingerprint_line(trace: Trace) -> None:
     """The same eight characters on every page and every screen that shows this experiment and this output."""
-    st.caption(f"fingerprint {fingerprint(trace)}", help=FINGERPRINT)
+    st.caption(_fingerprint(trace), help=FINGERPRINT)
+
+
+def _fingerprint(trace: Trace) -> str:
+    return f"fingerprint {fingerprint(trace)}"
 
 
 def _agrees(agreement: Agreement) -> str:

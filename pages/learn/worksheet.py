@@ -37,10 +37,8 @@ def numbers() -> None:
         parts.copy_link(now)
         why.panel(trace, pinned)
     with st.container(key="below", horizontal=True):
-        st.markdown(
-            "## Heatmaps\n:small[Scores before and after the mask share one colour scale; percentages always run "
-            "from 0 to 100 %.]"
-        )
+        st.header("Heatmaps", anchor=False)
+        st.caption("Scores before and after the mask share one colour scale; percentages always run from 0 to 100 %.")
         charts.heatmaps(trace)
         plane = st.expander("In the plane", key="plane", on_change="rerun")
         if plane.open:
